@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a codec *is* (name, encoded layout, algebra), not how it computes: kernels/ does that. Read by plan/, collectives/,
+// kernels/ and exec/. Descriptors are constants; lookups fail only by returning null.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace isthmus::codec {
+
+/// A codec's algebra, as far as plans are concerned.
+struct Codec {
+  std::string_view name;
+  uint16_t id;              ///< travels in call keys; 0 is "none"
+  bool homomorphic;         ///< encoded values may be added without decoding
+  bool needs_scale;         ///< encode must follow a max-exchange over all contributors
+  uint32_t block_elements;  ///< grid cells are aligned to this; a block is never split
+  uint32_t max_summands;    ///< an accumulated value may hold at most this many encodings
+  /// Bytes of `elements` encoded elements once `summands` encodings have been added (widths may grow with summands).
+  uint64_t (*encoded_bytes)(uint64_t elements, uint32_t summands);
+  /// Bytes of the scales of `elements` elements; 0 where needs_scale is false.
+  uint64_t (*scale_bytes)(uint64_t elements);
+};
+
+/// All codecs that this build knows, in id order.
+std::span<const Codec* const> registry();
+
+/// The codec of that name, or null.
+const Codec* find(std::string_view name);
+
+}  // namespace isthmus::codec

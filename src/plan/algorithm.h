@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// An algorithm as a value: what it is called, what it needs, what can be tuned, and the pure function that emits one rank's
+// plan. Defined in collectives/, listed once in collectives/registry.cc. emit() reports no errors: the builder holds the first.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/types.h"
+
+namespace isthmus::plan {
+
+class Builder;
+
+/// An ordered set of communicator ranks and my position in it. Algorithms speak of positions only, so they compose over
+/// any subset. `ranks` empty means the identity: position p is rank p.
+struct Group {
+  std::span<const int32_t> ranks;
+  int32_t size = 1;
+  int32_t position = 0;
+  [[nodiscard]] int32_t rank_at(int32_t at) const { return ranks.empty() ? at : ranks[static_cast<size_t>(at)]; }
+  [[nodiscard]] int32_t wrap(int32_t at) const { return ((at % size) + size) % size; }
+  [[nodiscard]] int32_t next() const { return wrap(position + 1); }
+  [[nodiscard]] int32_t previous() const { return wrap(position - 1); }
+};
+
+/// What the plan is for. `root` is a position in the group (-1 where the collective has none).
+struct Shape {
+  Collective collective = Collective::allreduce;
+  Group group;
+  int32_t root = -1;
+  bool in_place = false;
+  ReduceOp op = ReduceOp::sum;
+  bool map_in = false;    ///< each rank multiplies its input by a scalar first (PreMulSum)
+  uint32_t segments = 1;  ///< pipeline segments, for algorithms that list the tunable
+};
+
+/// Requirements as data.
+struct Needs {
+  int32_t min_ranks = 1;
+  int32_t max_ranks = INT32_MAX;  ///< e.g. direct exchange stops paying, and plans grow, with many ranks
+  bool power_of_two = false;
+};
+
+struct Tunable {
+  std::string_view name;  ///< "segments"
+  uint32_t min, max;
+};
+
+struct Algorithm {
+  std::string_view name;  ///< unique within its collective: "ring"
+  Collective collective;
+  Needs needs;
+  std::span<const Tunable> tunables;
+  std::string_view steps_formula;  ///< messages on the longest chain, for the generated table: "2(P-1)"
+  std::string_view bytes_formula;  ///< bytes sent per rank, N = buffer bytes: "2N(P-1)/P"
+  void (*emit)(const Shape&, Builder&);
+};
+
+/// True if the algorithm serves that many ranks.
+constexpr bool serves(const Algorithm& algorithm, int32_t ranks) {
+  if (ranks < algorithm.needs.min_ranks || ranks > algorithm.needs.max_ranks) return false;
+  return !algorithm.needs.power_of_two || (ranks & (ranks - 1)) == 0;
+}
+
+}  // namespace isthmus::plan

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The builder: what algorithms write against. It turns straight-line calls into a Plan: splits the grid, derives dependencies
+// from last writer and readers per cell, numbers messages, assigns inbox slots, marks sends that the peer may read in place,
+// and places the element maps of PreMulSum and avg. Called by collectives/ (through Algorithm::emit) and by comm/ for grouped
+// send/recv. The first wrong call is kept and returned by finish(); later calls are ignored.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "plan/algorithm.h"
+#include "plan/plan.h"
+
+namespace isthmus::plan {
+
+/// Source position of the caller (gcc 12 and clang 14 both have the builtins; <source_location> is not in clang 14's setup).
+struct Here {
+  const char* file;
+  int line;
+  static constexpr Here now(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+};
+
+class Builder {
+ public:
+  /// A builder for one rank of `shape`. `ranks` is the size of the communicator (peers are checked against it), 0: the group's.
+  explicit Builder(const Shape& shape, std::string_view name = "", int32_t ranks = 0);
+
+  // --- the grid ------------------------------------------------------------------------------------------------------------
+  /// Splits every block into `cells_per_block` cells; must come before any chunk. Default: 1 cell, aligned to 1 element.
+  void split(uint32_t cells_per_block, uint32_t align = 1);
+  [[nodiscard]] uint32_t cells_per_block() const { return plan_.grid.cells_per_block; }
+  [[nodiscard]] uint32_t cells() const { return plan_.grid.cells(); }
+
+  // --- chunks --------------------------------------------------------------------------------------------------------------
+  /// Cells [begin, end) of the caller's send buffer. allgather: only the own block exists in `in`.
+  [[nodiscard]] Chunk in(uint32_t begin, uint32_t end);
+  /// Cells [begin, end) of the caller's receive buffer. reduce_scatter: only the own block exists in `out`.
+  [[nodiscard]] Chunk out(uint32_t begin, uint32_t end);
+  /// A new scratch region that mirrors cells [begin, end): same sizes, own memory.
+  [[nodiscard]] Chunk scratch(uint32_t begin, uint32_t end, Layout layout = Layout::data, uint16_t summands = 1);
+  /// Part of a chunk, by grid cells (must lie inside it).
+  [[nodiscard]] Chunk part(const Chunk& whole, uint32_t begin, uint32_t end);
+  /// The running partial of cells [begin, end): `work` if these cells of it have been written, else `in`. All or none of the
+  /// cells must have been written.
+  [[nodiscard]] Chunk partial(const Chunk& work, uint32_t begin, uint32_t end);
+
+  // --- steps: peers are positions in the group -----------------------------------------------------------------------------
+  void send(int32_t to, Chunk src, Here here = Here::now());
+  void recv(int32_t from, Chunk dst, Here here = Here::now());
+  /// dst = local (op) message. `local` may be dst itself, or e.g. the same cells of `in`.
+  void recv_reduce(int32_t from, Chunk dst, Chunk local, Here here = Here::now());
+  void copy(Chunk dst, Chunk src, Here here = Here::now());
+  void reduce(Chunk dst, Chunk a, Chunk b, Here here = Here::now());
+  /// These cells now hold every contribution: applies avg's division (fused into the step that wrote them where that step
+  /// wrote exactly this chunk, else as a map step). Does nothing for other ops. Must be called once per final cell.
+  void complete(Chunk chunk, Here here = Here::now());
+  void measure(Chunk scale, Chunk data, Here here = Here::now());
+  void encode(Chunk encoded, Chunk data, Chunk scale, Here here = Here::now());
+  void accumulate(Chunk encoded, Chunk a, Chunk b, Here here = Here::now());
+  void decode(Chunk data, Chunk encoded, Chunk scale, uint16_t summands, Here here = Here::now());
+  /// Chunks travel between regions of equal shape; the scale exchange reduces with max.
+  void recv_reduce_scale(int32_t from, Chunk dst, Chunk local, Here here = Here::now());
+
+  /// Hierarchy level that the following steps belong to.
+  void level(uint8_t level) { level_ = level; }
+  void use_codec(const codec::Codec* codec) { plan_.codec = codec; }
+  /// Records a failure found by the algorithm itself ("needs a root").
+  void fail(std::string text);
+
+  /// The finished plan, or the first error.
+  [[nodiscard]] Result<Plan> finish();
+
+ private:
+  friend class PlanFinisher;
+  // (private state belongs to builder.cc's author)
+  Plan plan_;
+  Shape shape_;
+  uint8_t level_ = 0;
+  Status error_;
+};
+
+/// Builds one rank's plan with `algorithm`: checks its needs against the shape, emits, finishes.
+Result<Plan> build(const Algorithm& algorithm, const Shape& shape);
+
+}  // namespace isthmus::plan

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame: a fixed header before every message between two processes once they know each other. Used by transport/ (which
+// moves frames) and exec/ (which gives them meaning). Decoding untrusted bytes fails on a wrong magic, type, reserved bit or length.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+
+namespace isthmus::wire {
+
+enum class FrameType : uint8_t {
+  data = 1,    ///< payload of message `ordinal` of call `sequence`
+  offer = 2,   ///< the same message, to be read in place: payload is a RemoteSpan
+  done = 3,    ///< the receiver has applied offered message `ordinal`
+  grant = 4,   ///< receiver -> sender: messages with ordinal < `ordinal` of call `sequence` have room
+  credit = 5,  ///< receiver -> sender: `length` eager bytes were consumed (no payload)
+  seen = 6,    ///< a frame of call `sequence` carried another key than mine (answer to a mismatch)
+};
+
+enum FrameFlag : uint8_t {
+  kEager = 1,  ///< sent on credit, before a grant covered it
+};
+
+/// Collectives and send/recv are numbered apart.
+enum class CallClass : uint8_t { collective = 0, send_recv = 1 };
+
+/// 48 bytes on the wire, little endian, in this order.
+struct FrameHeader {
+  static constexpr uint16_t kMagic = 0x1575;
+  static constexpr size_t kBytes = 48;
+
+  FrameType type = FrameType::data;
+  uint8_t flags = 0;
+  CallClass call_class = CallClass::collective;
+  uint64_t communicator = 0;  ///< the communicator's id, equal on all its ranks
+  int32_t source = 0;         ///< sender's rank in it
+  int32_t destination = 0;    ///< receiver's rank in it (several ranks may live in one process)
+  uint32_t sequence = 0;      ///< call number in its class (send_recv: per ordered pair)
+  uint32_t ordinal = 0;       ///< message number within (source, destination) of the call
+  uint64_t length = 0;        ///< payload bytes after the header; for credit: bytes returned, no payload
+  uint64_t key = 0;           ///< hash of what the call is; ranks that disagree made different calls
+};
+
+/// Where an offered message lies in the sender's process.
+struct RemoteSpan {
+  static constexpr size_t kBytes = 32;
+  uint64_t address = 0;  ///< in the owner's address space
+  uint64_t bytes = 0;
+  uint64_t segment = 0;  ///< shared segment id, 0: none (then only single-copy reads)
+  uint64_t offset = 0;   ///< within the segment
+};
+
+void encode(const FrameHeader& header, std::span<std::byte, FrameHeader::kBytes> out);
+/// `max_payload_bytes` bounds what a data frame may announce; lengths that a type does not allow are refused.
+Result<FrameHeader> decode_frame(std::span<const std::byte, FrameHeader::kBytes> in, uint64_t max_payload_bytes);
+
+void encode(const RemoteSpan& remote, std::span<std::byte, RemoteSpan::kBytes> out);
+RemoteSpan decode_remote(std::span<const std::byte, RemoteSpan::kBytes> in);
+
+/// Payload bytes that follow a header (0 for done, grant, credit, seen).
+uint64_t payload_bytes(const FrameHeader& header);
+
+}  // namespace isthmus::wire
