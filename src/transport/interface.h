@@ -146,6 +146,11 @@ class Transport {
   virtual Result<std::span<const std::byte>> view(PeerId peer, const wire::RemoteSpan& remote, uint64_t offset, uint64_t bytes,
                                                   std::span<std::byte> bounce) = 0;
 
+  /// Stops using memory of one rank of a communicator (its calls failed): queued sends whose header names it as source are dropped
+  /// without on_sent(), one that is partly out is completed with zeros, and payloads still landing for it go nowhere. After
+  /// this returns no memory handed to send() or returned by on_frame() for that rank is touched.
+  virtual void abandon(uint64_t communicator, int32_t rank) = 0;
+
   /// Moves what can be moved. True if anything happened.
   virtual bool poll(TimeNs now) = 0;
   /// Descriptors that become ready when poll() would find something. arm() is called before blocking on them and returns false

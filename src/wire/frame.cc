@@ -12,7 +12,10 @@ namespace {
 
 constexpr size_t kReservedBytes = 3;
 
-uint8_t allowed_flags(FrameType type) { return type == FrameType::data || type == FrameType::offer ? uint8_t{kEager} : uint8_t{0}; }
+uint8_t allowed_flags(FrameType type) {
+  if (type == FrameType::data) return kEager;
+  return type == FrameType::offer ? uint8_t{kStage} : uint8_t{0};
+}
 
 bool length_allowed(const FrameHeader& header, uint64_t max_payload_bytes) {
   switch (header.type) {
@@ -25,6 +28,7 @@ bool length_allowed(const FrameHeader& header, uint64_t max_payload_bytes) {
     case FrameType::done:
     case FrameType::grant:
     case FrameType::seen:
+    case FrameType::want:
       return header.length == 0;
   }
   return false;
@@ -32,7 +36,7 @@ bool length_allowed(const FrameHeader& header, uint64_t max_payload_bytes) {
 
 Status check(const FrameHeader& header, uint64_t max_payload_bytes) {
   const auto type = static_cast<unsigned>(header.type);
-  if (header.type < FrameType::data || header.type > FrameType::seen) return remote_error(fmt::format("frame of unknown type {}", type));
+  if (header.type < FrameType::data || header.type > FrameType::want) return remote_error(fmt::format("frame of unknown type {}", type));
   if ((header.flags & ~allowed_flags(header.type)) != 0) {
     return remote_error(fmt::format("frame of type {} with flags {:#x}", type, unsigned{header.flags}));
   }

@@ -19,10 +19,12 @@ enum class FrameType : uint8_t {
   grant = 4,   ///< receiver -> sender: messages with ordinal < `ordinal` of call `sequence` have room
   credit = 5,  ///< receiver -> sender: `length` eager bytes were consumed (no payload)
   seen = 6,    ///< a frame of call `sequence` carried another key than mine (answer to a mismatch)
+  want = 7,    ///< sender -> receiver: messages of call `sequence` wait here for a grant
 };
 
 enum FrameFlag : uint8_t {
-  kEager = 1,  ///< sent on credit, before a grant covered it
+  kEager = 1,  ///< data: sent on credit, before a grant covered it
+  kStage = 2,  ///< offer: take a copy as soon as there is room, my progress may depend on it
 };
 
 /// Collectives and send/recv are numbered apart.

@@ -63,6 +63,13 @@ void Loopback::deliver(const Queued& frame) {
   if (frame.token != kNoToken) sink_.on_sent(frame.token);
 }
 
+void Loopback::abandon(uint64_t communicator, int32_t rank) {
+  for (size_t queued = queue_.size(); queued > 0; --queued) {
+    Queued frame = queue_.pop();
+    if (frame.header.communicator != communicator || frame.header.source != rank) queue_.push(frame);
+  }
+}
+
 bool Loopback::arm(std::vector<Wait>&) { return queue_.empty(); }
 
 }  // namespace isthmus::transport

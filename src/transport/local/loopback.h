@@ -27,6 +27,8 @@ class Loopback final : public Transport {
   Result<std::span<const std::byte>> view(PeerId peer, const wire::RemoteSpan& remote, uint64_t offset, uint64_t bytes,
                                           std::span<std::byte> bounce) override;
 
+  void abandon(uint64_t communicator, int32_t rank) override;
+
   /// Delivers what was queued before the call; callbacks may send().
   bool poll(TimeNs now) override;
   bool arm(std::vector<Wait>& waits) override;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine is asked to do: a call (a program bound to buffers) and the ticket that says when it is over. Made by comm/,
+// consumed by exec/. Signatures also become the words of mismatch errors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "exec/program.h"
+#include "kernels/reduce.h"
+#include "wire/frame.h"
+
+namespace isthmus::exec {
+
+/// What the user asked for, as all ranks must agree on it.
+struct Signature {
+  Collective collective = Collective::allreduce;
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  bool scaled = false;  ///< PreMulSum (the scalar itself may differ between ranks)
+  int32_t root = -1;
+  uint64_t count = 0;     ///< elements per block (send_recv: bytes of the message)
+  uint32_t sequence = 0;  ///< number of the call in its class on this communicator
+
+  /// "call #7 allreduce count 1024 float sum".
+  [[nodiscard]] std::string to_text() const;
+  /// Hash of everything above and of `plan_tag`, a hash of how the call is to be carried out (algorithm, tunables, codec, version).
+  [[nodiscard]] uint64_t key(uint64_t communicator, uint64_t plan_tag) const;
+};
+
+/// Tells the submitter that a call is over. Owned by the submitter; must outlive the call.
+struct Ticket {
+  bool done = false;
+  Status status;
+};
+
+/// One call on one rank. Spans and pointers to user memory must stay valid until the ticket is done.
+struct Call {
+  std::shared_ptr<const Program> program;
+  Signature signature;
+  uint64_t plan_tag = 0;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  bool scale_in = false;  ///< multiply the input by `scalar` (PreMulSum)
+  kernels::Scalar scalar;
+  /// Grouped send/recv: buffer, bytes and a hash of what the two sides must agree on (type, count) per Place::user region;
+  /// `program` is then planned for exactly these. The signature's count and sequence are 0.
+  std::span<std::byte* const> user_buffers;
+  std::span<const uint64_t> user_bytes;
+  std::span<const uint64_t> user_keys;
+  Ticket* ticket = nullptr;
+
+  [[nodiscard]] wire::CallClass call_class() const {
+    return signature.collective == Collective::sendrecv ? wire::CallClass::send_recv : wire::CallClass::collective;
+  }
+};
+
+}  // namespace isthmus::exec

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Routing, lanes and polling. Called by the driver (poll), by comm/ (open, submit, fail) and by transports (frames). What frames
+// claim is checked here: a sender may only speak for ranks that live in its process, and only within its credit.
+#include "exec/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace isthmus::exec {
+
+using wire::FrameHeader;
+using wire::FrameType;
+
+namespace {
+constexpr size_t kMaxOrphans = 4096;
+constexpr TimeNs kWatchPeriodNs = 10 * kMillisecondNs;
+}  // namespace
+
+Engine::Engine(const Limits& limits, const WatchLimits& watch, const kernels::Target& kernels, memory::Pool& pool)
+    : core_(limits, kernels, pool), watch_limits_(watch) {}
+
+Engine::~Engine() = default;
+
+Endpoint& Engine::open(uint64_t communicator, int32_t rank, std::span<const transport::PeerId> peers,
+                       std::span<transport::Transport* const> transports) {
+  auto endpoint = std::make_unique<Endpoint>();
+  endpoint->communicator = communicator;
+  endpoint->rank = rank;
+  endpoint->ranks = static_cast<int32_t>(peers.size());
+  endpoint->flows.resize(peers.size());
+  for (size_t i = 0; i < peers.size(); ++i) {
+    endpoint->flows[i].peer = peers[i];
+    endpoint->flows[i].transport = transports[i];
+    endpoint->flows[i].credit_bytes = core_.limits.eager_bytes;
+  }
+  endpoints_.push_back(std::move(endpoint));
+  Endpoint& opened = *endpoints_.back();
+  for (Orphan& orphan : orphans_) {
+    const FrameHeader& header = orphan.early.header;
+    if (header.communicator != communicator || header.destination != rank || trusted(orphan.from, header) == nullptr) continue;
+    if (header.type == FrameType::credit || (header.type == FrameType::grant && header.call_class == wire::CallClass::send_recv)) {
+      on_flow_control(opened, header);
+    } else {
+      opened.flows[static_cast<size_t>(header.source)].early.push_back(std::move(orphan.early));
+    }
+    orphan.early.header.communicator = 0;
+  }
+  std::erase_if(orphans_, [](const Orphan& orphan) { return orphan.early.header.communicator == 0; });
+  return opened;
+}
+
+void Engine::close(Endpoint& endpoint) {
+  retire_finished();
+  assert(endpoint.idle());
+  const uint64_t communicator = endpoint.communicator;
+  last_found_ = nullptr;
+  std::erase_if(endpoints_, [&](const auto& owned) { return owned.get() == &endpoint; });
+  const bool last = std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& e) { return e->communicator == communicator; });
+  if (last) closed_.insert(communicator);
+}
+
+Result<Run*> Engine::take_run() {
+  if (!core_.bounce) {
+    ISTHMUS_ASSIGN(core_.bounce, core_.pool.lend(core_.limits.piece_bytes));
+  }
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<uint32_t>(runs_.size()));
+    runs_.push_back(std::make_unique<Run>(core_));
+    free_slots_.reserve(runs_.size());
+  }
+  return runs_[free_slots_.back()].get();
+}
+
+Status Engine::submit(Endpoint& endpoint, Call& call) {
+  if (!endpoint.failure.ok()) return endpoint.failure;
+  ISTHMUS_ASSIGN(Run * run, take_run());
+  Lane& lane = endpoint.lane(call.call_class());
+  if (call.call_class() == wire::CallClass::collective) call.signature.sequence = lane.next_sequence;
+  if (Status prepared = run->prepare(endpoint, call, free_slots_.back()); !prepared.ok()) {
+    run->clear();
+    return prepared;
+  }
+  free_slots_.pop_back();
+  ++lane.next_sequence;
+  ++live_runs_;
+  ++core_.counters.calls;
+  call.ticket->done = false;
+  lane.waiting.push(run);
+  if (lane.active == nullptr) start_next(lane);
+  return {};
+}
+
+void Engine::start_next(Lane& lane) {
+  if (lane.active != nullptr || lane.waiting.empty()) return;
+  lane.active = lane.waiting.pop();
+  lane.active->start();
+  adopt_early(*lane.active);
+}
+
+void Engine::adopt_early(Run& run) {
+  for (Flow& flow : run.endpoint().flows) {
+    if (flow.early.empty()) continue;
+    for (size_t i = 0; i < flow.early.size() && run.running();) {
+      if (!run.wants(flow.early[i].header)) {
+        ++i;
+        continue;
+      }
+      Early early = std::move(flow.early[i]);
+      flow.early.erase(flow.early.begin() + static_cast<std::ptrdiff_t>(i));
+      if ((early.header.flags & wire::kEager) != 0) flow.early_bytes -= early.header.length + FrameHeader::kBytes;
+      run.adopt(std::move(early));
+    }
+  }
+}
+
+void Engine::fail(Endpoint& endpoint, const Status& why) {
+  if (!endpoint.failure.ok()) return;
+  endpoint.failure = why;
+  for (Lane& lane : endpoint.lanes) {
+    if (lane.active != nullptr) lane.active->fail(why);
+    while (!lane.waiting.empty()) lane.waiting.pop()->reject(why);
+  }
+  for (transport::Transport* transport : transports_) transport->abandon(endpoint.communicator, endpoint.rank);
+}
+
+bool Engine::poll(TimeNs now) {
+  core_.now = now;
+  bool moved = false;
+  for (transport::Transport* transport : transports_) moved |= transport->poll(now);
+  moved |= do_work();
+  moved |= retire_finished();
+  if (now - last_watch_ns_ >= kWatchPeriodNs) {
+    last_watch_ns_ = now;
+    if (live_runs_ > 0) watch();
+  }
+  return moved;
+}
+
+bool Engine::do_work() {
+  if (core_.work.empty()) return false;
+  for (uint64_t done = 0; done < core_.limits.poll_bytes && !core_.work.empty(); done += core_.limits.piece_bytes) {
+    Work work = core_.work.pop();
+    if (work.run->generation() != work.generation) continue;  // its call has ended
+    if (!work.run->work(work.step, work.offset_bytes)) core_.work.push(work);
+  }
+  return true;
+}
+
+bool Engine::retire_finished() {
+  const bool any = !core_.finished.empty();
+  while (!core_.finished.empty()) {
+    Run* run = core_.finished.pop();
+    Endpoint& endpoint = run->endpoint();
+    Ticket* ticket = run->ticket();
+    Lane& lane = endpoint.lane(run->call_class());
+    const Status status = run->status();
+    if (lane.active == run) lane.active = nullptr;
+    run->clear();
+    free_slots_.push_back(run->slot());
+    --live_runs_;
+    if (!status.ok()) {
+      ++core_.counters.failed_calls;
+      fail(endpoint, status);
+    }
+    ticket->status = status;
+    ticket->done = true;
+    start_next(lane);
+  }
+  return any;
+}
+
+Endpoint* Engine::find(uint64_t communicator, int32_t rank) {
+  if (last_found_ != nullptr && last_found_->communicator == communicator && last_found_->rank == rank) return last_found_;
+  for (const auto& endpoint : endpoints_) {
+    if (endpoint->communicator == communicator && endpoint->rank == rank) return last_found_ = endpoint.get();
+  }
+  return nullptr;
+}
+
+// The endpoint that a frame is for, if its sender may speak for the rank that it names.
+Endpoint* Engine::trusted(transport::PeerId from, const FrameHeader& header) {
+  Endpoint* endpoint = find(header.communicator, header.destination);
+  if (endpoint == nullptr || header.source >= endpoint->ranks) return nullptr;
+  return endpoint->flows[static_cast<size_t>(header.source)].peer == from ? endpoint : nullptr;
+}
+
+Run* Engine::run_of(Endpoint& endpoint, const FrameHeader& header) {
+  Run* run = endpoint.lane(header.call_class).active;
+  return run != nullptr && run->running() && run->wants(header) ? run : nullptr;
+}
+
+std::span<std::byte> Engine::on_frame(transport::PeerId from, const FrameHeader& header) {
+  ++core_.counters.frames_received;
+  Endpoint* endpoint = trusted(from, header);
+  if (endpoint == nullptr) return keep_orphan(from, header);
+  if (!endpoint->failure.ok()) return {};
+  const bool about_flow =
+      header.type == FrameType::credit || (header.type == FrameType::grant && header.call_class == wire::CallClass::send_recv);
+  if (about_flow) {
+    on_flow_control(*endpoint, header);
+    return {};
+  }
+  Run* run = run_of(*endpoint, header);
+  if (run == nullptr) return keep_early(*endpoint, header);
+  if (header.type == FrameType::data || header.type == FrameType::offer) return run->on_frame(header);
+  run->on_control(header);
+  return {};
+}
+
+// Credit and user grants belong to the pair, not to a call.
+void Engine::on_flow_control(Endpoint& endpoint, const FrameHeader& header) {
+  Flow& flow = endpoint.flows[static_cast<size_t>(header.source)];
+  if (header.type == FrameType::credit) {
+    flow.credit_bytes = std::min(core_.limits.eager_bytes, flow.credit_bytes + header.length);
+  } else if (static_cast<int32_t>(header.sequence - flow.granted_user_sends) > 0) {
+    flow.granted_user_sends = header.sequence;
+  }
+  for (Lane& lane : endpoint.lanes) {
+    if (lane.active != nullptr && lane.active->running()) lane.active->on_room(header.source);
+  }
+}
+
+// A frame of a call that has not begun here waits in memory that the sender's credit paid for.
+std::span<std::byte> Engine::keep_early(Endpoint& endpoint, const FrameHeader& header) {
+  Flow& flow = endpoint.flows[static_cast<size_t>(header.source)];
+  const Lane& lane = endpoint.lane(header.call_class);
+  const bool over = header.call_class == wire::CallClass::collective && static_cast<int32_t>(header.sequence - lane.next_sequence) < 0 &&
+                    (lane.active == nullptr || static_cast<int32_t>(header.sequence - lane.active->signature().sequence) < 0);
+  const bool control = wire::payload_bytes(header) == 0 && header.type != FrameType::data;
+  if (over && control) return {};  // a grant or want that crossed the end of its call
+  if (over) {
+    fail(endpoint,
+         invalid_usage(fmt::format("mismatch: rank {} sent a message of call #{}, which is over on rank {}: the ranks made different calls",
+                                   header.source, header.sequence, endpoint.rank),
+                       header.source));
+    return {};
+  }
+  const bool eager = (header.flags & wire::kEager) != 0;
+  const uint64_t cost = eager ? header.length + FrameHeader::kBytes : 0;
+  if (header.type == FrameType::data && (!eager || flow.early_bytes + cost > core_.limits.eager_bytes)) {
+    fail(endpoint, remote_error(fmt::format("rank {} sent {} bytes without room for them", header.source, header.length), header.source));
+    return {};
+  }
+  auto block = core_.pool.lend(wire::payload_bytes(header));
+  if (!block.ok()) {
+    fail(endpoint, block.status());
+    return {};
+  }
+  flow.early_bytes += cost;
+  flow.early.push_back({.header = header, .payload = std::move(*block), .arrived = 0});
+  return flow.early.back().payload.span();
+}
+
+std::span<std::byte> Engine::keep_orphan(transport::PeerId from, const FrameHeader& header) {
+  const bool unwanted = closed_.contains(header.communicator) || find(header.communicator, header.destination) != nullptr;
+  auto block = core_.pool.lend(unwanted ? 0 : std::min(wire::payload_bytes(header), core_.limits.eager_bytes));
+  if (unwanted || orphans_.size() >= kMaxOrphans || wire::payload_bytes(header) > core_.limits.eager_bytes || !block.ok()) {
+    ++core_.counters.stray_frames;
+    return {};
+  }
+  orphans_.push_back({.from = from, .early = {.header = header, .payload = std::move(*block), .arrived = 0}});
+  return orphans_.back().early.payload.span();
+}
+
+namespace {
+bool same_frame(const FrameHeader& a, const FrameHeader& b) {
+  return a.type == b.type && a.communicator == b.communicator && a.destination == b.destination && a.source == b.source &&
+         a.call_class == b.call_class && a.sequence == b.sequence && a.ordinal == b.ordinal;
+}
+}  // namespace
+
+void Engine::on_landed(transport::PeerId from, const FrameHeader& header, uint64_t, uint64_t bytes) {
+  Endpoint* endpoint = trusted(from, header);
+  if (endpoint == nullptr) {
+    for (Orphan& orphan : orphans_) {
+      if (orphan.from == from && same_frame(orphan.early.header, header)) orphan.early.arrived += bytes;
+    }
+    return;
+  }
+  if (Run* run = run_of(*endpoint, header); run != nullptr) return run->on_landed(header, bytes);
+  for (Early& early : endpoint->flows[static_cast<size_t>(header.source)].early) {
+    if (same_frame(early.header, header)) early.arrived += bytes;
+  }
+}
+
+void Engine::on_bytes(transport::PeerId from, const FrameHeader& header, uint64_t, std::span<const std::byte> bytes) {
+  Endpoint* endpoint = trusted(from, header);
+  if (endpoint == nullptr) return;
+  if (Run* run = run_of(*endpoint, header); run != nullptr) run->on_bytes(header, bytes);
+}
+
+void Engine::on_sent(transport::SendToken token) {
+  const uint64_t slot = (token >> 48) - 1;
+  const auto generation = static_cast<uint16_t>(token >> 32);
+  if (slot >= runs_.size() || runs_[slot]->generation() != generation || !runs_[slot]->running()) return;
+  runs_[slot]->on_sent(static_cast<uint32_t>(token));
+}
+
+void Engine::on_peer_failed(transport::PeerId peer, const Status& why) {
+  for (const auto& endpoint : endpoints_) {
+    for (int32_t rank = 0; rank < endpoint->ranks; ++rank) {
+      if (rank == endpoint->rank || endpoint->flows[static_cast<size_t>(rank)].peer != peer) continue;
+      for (Lane& lane : endpoint->lanes) {
+        if (lane.active != nullptr && lane.active->running() && lane.active->involves(rank)) {
+          lane.active->fail(Status(why.code(), fmt::format("rank {}: {}", rank, why.text()), rank));
+        }
+      }
+    }
+  }
+}
+
+void Engine::watch() {
+  for (const auto& run : runs_) {
+    if (!run->running()) continue;
+    const TimeNs waited_ns = core_.now - run->last_traffic_ns();
+    const TimeNs age_ns = core_.now - run->started_ns();
+    if (watch_limits_.operation_timeout_ns > 0 && age_ns > watch_limits_.operation_timeout_ns) {
+      run->fail(timeout_error(fmt::format("{} on rank {} took longer than its limit of {} ms; no message yet from ranks {}",
+                                          run->signature().to_text(), run->endpoint().rank,
+                                          watch_limits_.operation_timeout_ns / kMillisecondNs, run->missing_ranks())));
+      continue;
+    }
+    if (watch_limits_.warn_after_ns > 0 && waited_ns > watch_limits_.warn_after_ns && run->warn_once()) {
+      on_warning(fmt::format("{} on rank {}: waiting for ranks {} for {} s", run->signature().to_text(), run->endpoint().rank,
+                             run->missing_ranks(), waited_ns / kSecondNs));
+    }
+  }
+}
+
+}  // namespace isthmus::exec

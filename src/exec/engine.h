@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: carries out plans. Holds the endpoints and running calls of one process, routes frames between transports and runs,
+// does long data work piece by piece, and watches over time limits. A state machine: poll(now) never blocks. One per Process, used
+// under its lock. Per-call failures end up in tickets; an endpoint that failed once refuses every later call with the same status.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "exec/call.h"
+#include "exec/core.h"
+#include "exec/endpoint.h"
+#include "exec/run.h"
+#include "transport/interface.h"
+
+namespace isthmus::exec {
+
+/// How long calls may take; 0 switches a limit off.
+struct WatchLimits {
+  TimeNs warn_after_ns = 10 * kSecondNs;
+  TimeNs operation_timeout_ns = 0;
+};
+
+class Engine final : public transport::FrameSink {
+ public:
+  Engine(const Limits& limits, const WatchLimits& watch, const kernels::Target& kernels, memory::Pool& pool);
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Transports are polled in the order in which they were added; each must outlive the engine.
+  void add_transport(transport::Transport& transport) { transports_.push_back(&transport); }
+
+  /// One rank of a communicator in this process. `peers[r]` and `transports[r]` say how to reach rank r (the own entry is unused).
+  Endpoint& open(uint64_t communicator, int32_t rank, std::span<const transport::PeerId> peers,
+                 std::span<transport::Transport* const> transports);
+  /// The endpoint must be idle (failed calls are). Frames that still come for it are dropped.
+  void close(Endpoint& endpoint);
+
+  /// Queues a call; its number is put into `call.signature.sequence` (collectives). Fails, leaving the ticket alone, when the endpoint has
+  /// failed or memory is short; afterwards every outcome is told by the ticket.
+  Status submit(Endpoint& endpoint, Call& call);
+  /// Ends all calls of the endpoint with `why` and refuses later ones. Only the first reason is kept.
+  void fail(Endpoint& endpoint, const Status& why);
+
+  /// Moves everything that can move. True if anything happened (poll again soon).
+  bool poll(TimeNs now);
+  /// True while there is data work that needs this CPU.
+  [[nodiscard]] bool busy() const { return !core_.work.empty() || !core_.finished.empty(); }
+  /// True while any call is queued or running.
+  [[nodiscard]] bool active() const { return live_runs_ > 0; }
+  [[nodiscard]] const Counters& counters() const { return core_.counters; }
+
+  /// Called with a line worth a warning (an operation that takes long and whom it waits for).
+  std::function<void(const std::string&)> on_warning = [](const std::string&) {};
+
+  // transport::FrameSink
+  std::span<std::byte> on_frame(transport::PeerId from, const wire::FrameHeader& header) override;
+  void on_landed(transport::PeerId from, const wire::FrameHeader& header, uint64_t offset, uint64_t bytes) override;
+  void on_bytes(transport::PeerId from, const wire::FrameHeader& header, uint64_t offset, std::span<const std::byte> bytes) override;
+  void on_sent(transport::SendToken token) override;
+  void on_peer_failed(transport::PeerId peer, const Status& why) override;
+
+ private:
+  /// A frame for a communicator that this process has not joined yet.
+  struct Orphan {
+    transport::PeerId from;
+    Early early;
+  };
+
+  [[nodiscard]] Endpoint* find(uint64_t communicator, int32_t rank);
+  [[nodiscard]] Endpoint* trusted(transport::PeerId from, const wire::FrameHeader& header);
+  [[nodiscard]] Run* run_of(Endpoint& endpoint, const wire::FrameHeader& header);
+  std::span<std::byte> keep_early(Endpoint& endpoint, const wire::FrameHeader& header);
+  std::span<std::byte> keep_orphan(transport::PeerId from, const wire::FrameHeader& header);
+  void on_flow_control(Endpoint& endpoint, const wire::FrameHeader& header);
+  void start_next(Lane& lane);
+  void adopt_early(Run& run);
+  bool do_work();
+  bool retire_finished();
+  void watch();
+  [[nodiscard]] Result<Run*> take_run();
+
+  Core core_;
+  WatchLimits watch_limits_;
+  std::vector<transport::Transport*> transports_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  Endpoint* last_found_ = nullptr;
+  std::vector<std::unique_ptr<Run>> runs_;  ///< by slot
+  std::vector<uint32_t> free_slots_;
+  std::vector<Orphan> orphans_;
+  std::set<uint64_t> closed_;  ///< communicators whose late frames are dropped rather than kept
+  uint32_t live_runs_ = 0;
+  TimeNs last_watch_ns_ = 0;
+};
+
+}  // namespace isthmus::exec

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step machine: which step may run, what an arriving message does, when a call is over. Called by the engine; failures end
+// the run.
+#include "exec/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace isthmus::exec {
+
+using plan::StepKind;
+using wire::FrameHeader;
+using wire::FrameType;
+
+namespace {
+constexpr uint32_t kDone = UINT32_MAX;
+}
+
+Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
+  endpoint_ = &endpoint;
+  program_ = call.program;
+  signature_ = call.signature;
+  class_ = call.call_class();
+  ticket_ = call.ticket;
+  slot_ = slot;
+  status_ = Status();
+  running_ = false;
+  warned_ = false;
+  key_ = signature_.key(endpoint.communicator, call.plan_tag);
+  peers_.assign(program_->peers.size(), PeerState{});
+  if (is_send_recv()) {
+    for (size_t peer = 0; peer < peers_.size(); ++peer) {
+      Flow& flow = endpoint.flows[static_cast<size_t>(program_->peers[peer].rank)];
+      peers_[peer].send_base = flow.next_send;
+      peers_[peer].recv_base = flow.next_recv;
+      flow.next_send += program_->peers[peer].sends;
+      flow.next_recv += program_->peers[peer].recvs;
+    }
+  }
+  return bind(call);
+}
+
+void Run::start() {
+  running_ = true;
+  started_ns_ = last_traffic_ns_ = core_.now;
+  remaining_ = static_cast<uint32_t>(program_->plan.steps.size());
+  pending_.assign(program_->pending.begin(), program_->pending.end());
+  ready_.clear();
+  if (inbound_.size() < program_->recv_steps.size()) inbound_.resize(program_->recv_steps.size());
+  for (size_t i = 0; i < program_->recv_steps.size(); ++i) {
+    inbound_[i].phase = Phase::absent;
+    inbound_[i].stage_offer = false;
+    inbound_[i].arrived = inbound_[i].eager_bytes = 0;
+    inbound_[i].carried = 0;
+  }
+  blocked_next_.resize(program_->plan.steps.size());
+  offers_.resize(program_->send_steps.size());
+
+  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
+    const Flow& flow = endpoint_->flows[static_cast<size_t>(program_->peers[peer].rank)];
+    if (flow.peer_offers) continue;
+    for (uint32_t i = 0; i < program_->peers[peer].recvs; ++i) {
+      const plan::Step& step = program_->plan.steps[program_->recv_steps[program_->peers[peer].recvs_begin + i]];
+      peers_[peer].announces |= bytes_of(step.dst) > core_.limits.eager_bytes / 8;
+    }
+  }
+  ready_ = program_->first_ready;
+  drain();
+  for (uint32_t peer = 0; peer < peers_.size() && running_; ++peer) advance_landable(peer);
+}
+
+void Run::fail(const Status& why) {
+  if (!running_) return;
+  status_ = why;
+  running_ = false;
+  core_.finished.push(this);
+}
+
+void Run::reject(const Status& why) {
+  status_ = why;
+  core_.finished.push(this);
+}
+
+void Run::finish() {
+  running_ = false;
+  core_.finished.push(this);
+}
+
+void Run::clear() {
+  for (Inbound& message : inbound_) message.stage.reset();
+  scratch_.reset();
+  program_.reset();
+  endpoint_ = nullptr;
+  ticket_ = nullptr;
+  ++generation_;
+}
+
+void Run::drain() {
+  if (draining_) return;
+  draining_ = true;
+  for (size_t next = 0; next < ready_.size() && running_; ++next) dispatch(ready_[next]);
+  ready_.clear();
+  draining_ = false;
+  if (remaining_ == 0 && running_) finish();
+}
+
+void Run::dispatch(uint32_t index) {
+  const plan::Step& step = program_->plan.steps[index];
+  switch (step.kind) {
+    case StepKind::send:
+      return send(index);
+    case StepKind::recv:
+    case StepKind::recv_reduce:
+      return receivable(index);
+    case StepKind::copy:
+    case StepKind::reduce:
+    case StepKind::map: {
+      const uint64_t bytes = bytes_of(step.dst);
+      if (bytes > core_.limits.inline_bytes) return push_work(index);
+      local_piece(step, 0, bytes);
+      return complete(index);
+    }
+    default:
+      return fail(internal_error(fmt::format("{}: step {} has kind {}, which this executor does not carry out", program_->plan.name, index,
+                                             plan::name_of(step.kind))));
+  }
+}
+
+// The step's destination is free: take what has come, or tell the peer that there is room.
+void Run::receivable(uint32_t index) {
+  const plan::Step& step = program_->plan.steps[index];
+  Inbound& message = inbound_[program_->inbound[index]];
+  const uint64_t bytes = bytes_of(step.dst);
+  if (bytes == 0 && !is_send_recv()) return complete(index);
+  advance_landable(program_->peer_of_step[index]);
+  const bool offered = message.phase == Phase::offered && message.arrived == wire::RemoteSpan::kBytes && !message.stage;
+  const bool staged = message.phase == Phase::staged && message.arrived == bytes;
+  if (!offered && !staged) return;
+  if (staged && bytes <= core_.limits.inline_bytes) {
+    if (bytes > 0) message_piece(step, 0, message.stage.data(), bytes);
+    return consumed(index, message);
+  }
+  push_work(index);
+}
+
+void Run::complete(uint32_t index) {
+  pending_[index] = kDone;
+  --remaining_;
+  for (const uint32_t next : program_->plan.successors_of(index)) {
+    if (--pending_[next] == 0) ready_.push_back(next);
+  }
+  if (const uint32_t next = program_->slot_next[index]; next != plan::kNoStep) advance_landable(program_->peer_of_step[next]);
+  if (!running_) return;
+  if (!ready_.empty()) drain();
+  if (remaining_ == 0 && running_ && !draining_) finish();
+}
+
+// The message of a receiving step has been used up: return credit, release an offer, free its memory.
+void Run::consumed(uint32_t index, Inbound& message) {
+  const uint32_t peer = program_->peer_of_step[index];
+  const plan::Step& step = program_->plan.steps[index];
+  Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
+  if (message.phase == Phase::offered || message.stage_offer) {
+    send_control(peer, FrameType::done, step.ordinal);
+    flow.peer_offers = true;
+  }
+  if (message.eager_bytes > 0) {
+    flow.consumed_bytes += message.eager_bytes;
+    if (flow.consumed_bytes >= core_.limits.eager_bytes / 4) {
+      send_control(peer, FrameType::credit, 0, flow.consumed_bytes);
+      flow.consumed_bytes = 0;
+      ++core_.counters.credits;
+    }
+  }
+  message.phase = Phase::consumed;
+  message.stage_offer = false;
+  message.stage.reset();
+  complete(index);
+}
+
+bool Run::wants(const FrameHeader& header) const {
+  if (header.call_class != class_) return false;
+  if (!is_send_recv()) return header.sequence == signature_.sequence;
+  const uint32_t peer = program_->peer_index(header.source);
+  if (peer == UINT32_MAX) return false;
+  const bool about_my_send = header.type == FrameType::done || header.type == FrameType::seen;
+  return ordinal_of(header, peer) < (about_my_send ? program_->peers[peer].sends : program_->peers[peer].recvs);
+}
+
+// The receiving step of an incoming message, or kNoStep after failing the run.
+uint32_t Run::step_of(const FrameHeader& header) {
+  const uint32_t peer = program_->peer_index(header.source);
+  const uint32_t ordinal = peer == UINT32_MAX ? 0 : ordinal_of(header, peer);
+  if (peer == UINT32_MAX || ordinal >= program_->peers[peer].recvs) {
+    fail(invalid_usage(fmt::format("rank {} sent message #{}, which {} here does not expect: the ranks made different calls", header.source,
+                                   header.ordinal, signature_.to_text()),
+                       header.source));
+    return plan::kNoStep;
+  }
+  return program_->recv_steps[program_->peers[peer].recvs_begin + ordinal];
+}
+
+std::span<std::byte> Run::on_frame(const FrameHeader& header) {
+  last_traffic_ns_ = core_.now;
+  const uint32_t index = step_of(header);
+  if (index == plan::kNoStep) return {};
+  if (header.key != key_of(index)) {
+    fail(invalid_usage(fmt::format("mismatch: rank {} made another call than {} of rank {} on this communicator", header.source,
+                                   signature_.to_text(), endpoint_->rank),
+                       header.source));
+    return {};
+  }
+  Inbound& message = inbound_[program_->inbound[index]];
+  const uint64_t expected = header.type == FrameType::offer ? wire::RemoteSpan::kBytes : bytes_of(program_->plan.steps[index].dst);
+  if (message.phase != Phase::absent || header.length != expected) {
+    fail(remote_error(fmt::format("rank {} sent message #{} of {} with {} bytes where {} were expected{}", header.source, header.ordinal,
+                                  signature_.to_text(), header.length, expected, message.phase != Phase::absent ? ", twice" : ""),
+                      header.source));
+    return {};
+  }
+  return begin_message(index, message, header);
+}
+
+std::span<std::byte> Run::begin_message(uint32_t index, Inbound& message, const FrameHeader& header) {
+  const plan::Step& step = program_->plan.steps[index];
+  if (header.type == FrameType::offer) {
+    message.phase = Phase::offered;
+    message.stage_offer = (header.flags & wire::kStage) != 0;
+    return message.remote;
+  }
+  if ((header.flags & wire::kEager) != 0) message.eager_bytes = header.length + FrameHeader::kBytes;
+  if (header.length == 0) {
+    message.phase = Phase::staged;
+    if (pending_[index] == 0) consumed(index, message);
+    return {};
+  }
+  if (pending_[index] != 0) return stage(message, header.length);
+  message.phase = step.kind == StepKind::recv ? Phase::landing : Phase::applying;
+  if (step.kind == StepKind::recv) return {at(step.dst), header.length};
+  return {};
+}
+
+// An offer that must be copied before its apply may run, because the sender's progress (and so this step's) depends on it.
+void Run::take_copy(uint32_t index, Inbound& message) {
+  if (stage(message, bytes_of(program_->plan.steps[index].dst)).empty()) return;
+  message.phase = Phase::offered;
+  push_work(index);
+}
+
+std::span<std::byte> Run::stage(Inbound& message, uint64_t bytes) {
+  message.phase = Phase::staged;
+  auto block = core_.pool.lend(bytes);
+  if (!block.ok()) {
+    fail(block.status());
+    return {};
+  }
+  message.stage = std::move(*block);
+  core_.counters.staged_bytes += bytes;
+  return message.stage.span();
+}
+
+void Run::on_landed(const FrameHeader& header, uint64_t bytes) {
+  const uint32_t index = step_of(header);
+  if (index == plan::kNoStep) return;
+  Inbound& message = inbound_[program_->inbound[index]];
+  message.arrived += bytes;
+  last_traffic_ns_ = core_.now;
+  if (message.arrived == header.length) arrived(index, message);
+}
+
+void Run::on_bytes(const FrameHeader& header, std::span<const std::byte> bytes) {
+  const uint32_t index = step_of(header);
+  if (index == plan::kNoStep) return;
+  Inbound& message = inbound_[program_->inbound[index]];
+  assert(message.phase == Phase::applying);
+  last_traffic_ns_ = core_.now;
+  stream_piece(program_->plan.steps[index], message, bytes);
+  if (message.arrived == header.length) arrived(index, message);
+}
+
+// All bytes of a frame are here.
+void Run::arrived(uint32_t index, Inbound& message) {
+  switch (message.phase) {
+    case Phase::landing:
+    case Phase::applying:
+      return consumed(index, message);
+    case Phase::staged:
+      if (pending_[index] == 0) receivable(index);
+      return;
+    case Phase::offered:
+      if (pending_[index] == 0) return receivable(index);
+      if (message.stage_offer && program_->plan.steps[index].kind == StepKind::recv_reduce) take_copy(index, message);
+      return;
+    case Phase::absent:
+    case Phase::consumed:
+      return fail(internal_error(fmt::format("{}: bytes arrived for a message that is not under way", signature_.to_text())));
+  }
+}
+
+bool Run::involves(int32_t rank) const {
+  const uint32_t peer = program_->peer_index(rank);
+  if (peer == UINT32_MAX) return false;
+  const Program::Peer& traffic = program_->peers[peer];
+  const auto open = [&](uint32_t step) { return pending_[step] != kDone; };
+  const auto* sends = program_->send_steps.data() + traffic.sends_begin;
+  const auto* recvs = program_->recv_steps.data() + traffic.recvs_begin;
+  return std::any_of(sends, sends + traffic.sends, open) || std::any_of(recvs, recvs + traffic.recvs, open);
+}
+
+std::string Run::missing_ranks() const {
+  std::string text;
+  for (const Program::Peer& peer : program_->peers) {
+    if (!involves(peer.rank)) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", peer.rank);
+    if (text.size() > 60) return text + ", ...";
+  }
+  return text;
+}
+
+}  // namespace isthmus::exec

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call being carried out on one rank: the step machine. Fed by the engine with frames and by its own completed steps; sends
+// through the endpoint's flows. All methods run under the Process's lock. A failure (wrong key, wrong size, lost peer, no memory)
+// ends the run and is what its ticket reports.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "exec/call.h"
+#include "exec/core.h"
+#include "exec/endpoint.h"
+
+namespace isthmus::exec {
+
+class Run {
+ public:
+  explicit Run(Core& core) : core_(core) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// Takes the call over and binds it; nothing moves yet. `slot` names this run in send tokens.
+  Status prepare(Endpoint& endpoint, const Call& call, uint32_t slot);
+  /// Begins: runs what is ready, adopts frames that came early, tells peers what has room.
+  void start();
+  /// Ends the run with `why` (once; later failures are ignored).
+  void fail(const Status& why);
+  /// Ends a run that was never started.
+  void reject(const Status& why);
+  /// Empties the run for its next use.
+  void clear();
+
+  // --- from the engine -------------------------------------------------------------------------------------------------------
+  [[nodiscard]] bool wants(const wire::FrameHeader& header) const;  ///< is this the call that the frame belongs to?
+  std::span<std::byte> on_frame(const wire::FrameHeader& header);
+  void on_landed(const wire::FrameHeader& header, uint64_t bytes);
+  void on_bytes(const wire::FrameHeader& header, std::span<const std::byte> bytes);
+  void on_control(const wire::FrameHeader& header);
+  void on_sent(uint32_t step);
+  /// The flow to that rank got credit or a grant: blocked sends may go.
+  void on_room(int32_t rank);
+  /// A frame that came before the run started.
+  void adopt(Early&& early);
+  /// One bite of long work; true when the step is complete (or the run has ended).
+  bool work(uint32_t step, uint64_t& offset_bytes);
+
+  // --- for the engine and its watch --------------------------------------------------------------------------------------------
+  [[nodiscard]] bool running() const { return running_; }
+  [[nodiscard]] Endpoint& endpoint() const { return *endpoint_; }
+  [[nodiscard]] const Signature& signature() const { return signature_; }
+  [[nodiscard]] wire::CallClass call_class() const { return class_; }
+  [[nodiscard]] Ticket* ticket() const { return ticket_; }
+  [[nodiscard]] const Status& status() const { return status_; }
+  [[nodiscard]] uint32_t slot() const { return slot_; }
+  /// Changes whenever the run is emptied, so that tokens and queued work of an earlier call are told apart.
+  [[nodiscard]] uint16_t generation() const { return generation_; }
+  [[nodiscard]] TimeNs started_ns() const { return started_ns_; }
+  [[nodiscard]] TimeNs last_traffic_ns() const { return last_traffic_ns_; }
+  /// True if a message to or from that rank is still missing.
+  [[nodiscard]] bool involves(int32_t rank) const;
+  /// True the first time it is asked.
+  [[nodiscard]] bool warn_once() { return !std::exchange(warned_, true); }
+  /// Ranks from which a message is missing, for warnings: "3, 9".
+  [[nodiscard]] std::string missing_ranks() const;
+
+ private:
+  enum class Phase : uint8_t { absent, landing, applying, staged, offered, consumed };
+  /// A message to come.
+  struct Inbound {
+    Phase phase = Phase::absent;
+    bool stage_offer = false;  ///< the offer asks for a copy as soon as there is room
+    uint8_t carried = 0;       ///< bytes of a split element in `carry`
+    std::array<std::byte, 8> carry{};
+    std::array<std::byte, wire::RemoteSpan::kBytes> remote{};
+    uint64_t arrived = 0;
+    uint64_t eager_bytes = 0;  ///< credit to return once consumed
+    memory::Block stage;
+  };
+  struct PeerState {
+    uint32_t granted = 0;    ///< my messages with a lower ordinal have room at the peer
+    uint32_t landable = 0;   ///< the peer's messages with a lower ordinal have room here
+    uint32_t announced = 0;  ///< the limit I have told the peer
+    bool announces = false;  ///< tell the peer whenever the limit rises
+    bool want_sent = false;
+    uint32_t blocked = UINT32_MAX;          ///< first send that waits for a grant or credit (chained through blocked_next_)
+    uint32_t send_base = 0, recv_base = 0;  ///< send_recv: number of the first message in the pair
+  };
+
+  // run.cc: the machine
+  void drain();
+  void push_work(uint32_t step) { core_.work.push({.run = this, .generation = generation_, .step = step, .offset_bytes = 0}); }
+  void dispatch(uint32_t step);
+  void receivable(uint32_t step);
+  void complete(uint32_t step);
+  void finish();
+  void consumed(uint32_t step, Inbound& message);
+  [[nodiscard]] uint32_t step_of(const wire::FrameHeader& header);
+  std::span<std::byte> begin_message(uint32_t step, Inbound& message, const wire::FrameHeader& header);
+  std::span<std::byte> stage(Inbound& message, uint64_t bytes);
+  void take_copy(uint32_t step, Inbound& message);
+  void arrived(uint32_t step, Inbound& message);
+
+  // run_send.cc: sends, grants, credit
+  void send(uint32_t step);
+  bool push(uint32_t step, std::span<const std::byte> bytes);
+  bool offer(uint32_t step, std::span<const std::byte> bytes);
+  void block(uint32_t step, uint32_t peer);
+  void retry_blocked(uint32_t peer);
+  void advance_landable(uint32_t peer);
+  void send_control(uint32_t peer, wire::FrameType type, uint32_t ordinal, uint64_t length = 0);
+  [[nodiscard]] wire::FrameHeader header_to(uint32_t peer, wire::FrameType type, uint32_t ordinal) const;
+  [[nodiscard]] uint32_t ordinal_of(const wire::FrameHeader& header, uint32_t peer) const;
+  [[nodiscard]] uint64_t key_of(uint32_t step) const;
+  [[nodiscard]] bool is_send_recv() const { return class_ == wire::CallClass::send_recv; }
+
+  // run_data.cc: memory and arithmetic
+  Status bind(const Call& call);
+  [[nodiscard]] std::byte* at(const plan::Chunk& chunk) const;
+  [[nodiscard]] uint64_t bytes_of(const plan::Chunk& chunk) const;
+  void local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes);
+  void message_piece(const plan::Step& step, uint64_t offset, const std::byte* message, uint64_t bytes);
+  bool view_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes);
+  void stream_piece(const plan::Step& step, Inbound& message, std::span<const std::byte> bytes);
+  void reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
+
+  Core& core_;
+  Endpoint* endpoint_ = nullptr;
+  std::shared_ptr<const Program> program_;
+  Signature signature_;
+  wire::CallClass class_ = wire::CallClass::collective;
+  Ticket* ticket_ = nullptr;
+  Status status_;
+  uint64_t key_ = 0;
+  uint32_t slot_ = 0;
+  bool running_ = false;
+  bool draining_ = false;
+  bool warned_ = false;
+  uint16_t generation_ = 0;
+  TimeNs started_ns_ = 0, last_traffic_ns_ = 0;
+
+  size_t element_bytes_ = 1;
+  plan::Binding binding_;
+  std::vector<std::byte*> regions_;  ///< base pointer per region
+  std::vector<uint64_t> user_keys_;  ///< send_recv: key per region
+  memory::Block scratch_;
+  std::array<kernels::ReduceMaps, 4> maps_;  ///< by StepFlag bits kMapIn | kMapOut
+
+  uint32_t remaining_ = 0;
+  std::vector<uint32_t> pending_;  ///< per step: predecessors to come; kDone when complete
+  std::vector<uint32_t> ready_;
+  std::vector<uint32_t> blocked_next_;  ///< per step: next blocked send to the same peer
+  std::vector<Inbound> inbound_;
+  std::vector<PeerState> peers_;
+  std::vector<std::array<std::byte, wire::RemoteSpan::kBytes>> offers_;  ///< per send: the offer's payload until it is out
+};
+
+}  // namespace isthmus::exec

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a call's bytes lie and the arithmetic on them. Called by the step machine with pieces of at most Limits::piece_bytes. Binding
+// fails when there is no memory for scratch; reading a peer's memory fails when the peer is gone.
+#include <algorithm>
+#include <cstring>
+
+#include "exec/run.h"
+
+namespace isthmus::exec {
+
+using plan::StepKind;
+
+Status Run::bind(const Call& call) {
+  const plan::Plan& plan = program_->plan;
+  element_bytes_ = is_send_recv() ? 1 : size_of(signature_.type);
+  if (is_send_recv()) {
+    binding_.offsets.resize(call.user_bytes.size() + 1);
+    binding_.offsets[0] = 0;
+    for (size_t i = 0; i < call.user_bytes.size(); ++i) binding_.offsets[i + 1] = binding_.offsets[i] + call.user_bytes[i];
+  } else {
+    plan::bind(plan.grid, signature_.count, binding_);
+  }
+
+  uint64_t scratch_bytes = 0;
+  const auto rounded = [](uint64_t bytes) { return (bytes + 63) / 64 * 64; };
+  const auto size = [&](const plan::Region& region) {
+    return plan::region_bytes(plan, region, binding_, element_bytes_, region.begin, region.end);
+  };
+  for (const plan::Region& region : plan.regions) {
+    if (region.place == plan::Place::scratch) scratch_bytes += rounded(size(region));
+  }
+  if (scratch_bytes > 0) {
+    ISTHMUS_ASSIGN(scratch_, core_.pool.lend(scratch_bytes));
+  }
+  std::byte* next_scratch = scratch_.data();
+  size_t next_user = 0;
+  regions_.clear();
+  user_keys_.clear();
+  for (const plan::Region& region : plan.regions) {
+    switch (region.place) {
+      case plan::Place::in:
+        regions_.push_back(const_cast<std::byte*>(call.in));  // plans never write `in` (proved by the symbolic checker)
+        break;
+      case plan::Place::out:
+        regions_.push_back(call.out);
+        break;
+      case plan::Place::user:
+        user_keys_.resize(regions_.size() + 1);
+        user_keys_.back() = key_ ^ call.user_keys[next_user];
+        regions_.push_back(call.user_buffers[next_user++]);
+        break;
+      case plan::Place::scratch:
+        regions_.push_back(next_scratch);
+        next_scratch += rounded(size(region));
+        break;
+    }
+  }
+  for (unsigned flags = 0; flags < maps_.size(); ++flags) {
+    maps_[flags].map_in = (flags & plan::kMapIn) != 0 && call.scale_in;
+    maps_[flags].scalar = call.scalar;
+    maps_[flags].divisor = (flags & plan::kMapOut) != 0 ? static_cast<uint32_t>(plan.ranks) : 1;
+  }
+  return {};
+}
+
+std::byte* Run::at(const plan::Chunk& chunk) const {
+  return regions_[chunk.region] + plan::chunk_offset_bytes(program_->plan, chunk, binding_, element_bytes_);
+}
+
+uint64_t Run::bytes_of(const plan::Chunk& chunk) const { return plan::chunk_bytes(program_->plan, chunk, binding_, element_bytes_); }
+
+void Run::reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes) {
+  const auto type = static_cast<size_t>(signature_.type);
+  core_.kernels.reduce[type][static_cast<size_t>(step.op)](dst, a, b, bytes / element_bytes_, maps_[step.flags & 3U]);
+}
+
+void Run::local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes) {
+  std::byte* dst = at(step.dst) + offset;
+  const std::byte* src = at(step.src) + offset;
+  if (step.kind == StepKind::reduce) return reduce(step, dst, src, at(step.src2) + offset, bytes);
+  if ((step.flags & (plan::kMapIn | plan::kMapOut)) == 0) return core_.kernels.copy(dst, src, bytes);
+  core_.kernels.map[static_cast<size_t>(signature_.type)](dst, src, bytes / element_bytes_, maps_[step.flags & 3U]);
+}
+
+void Run::message_piece(const plan::Step& step, uint64_t offset, const std::byte* message, uint64_t bytes) {
+  std::byte* dst = at(step.dst) + offset;
+  if (step.kind == StepKind::recv) return core_.kernels.copy(dst, message, bytes);
+  reduce(step, dst, at(step.src) + offset, message, bytes);
+}
+
+// A piece of a message that is applied as it comes. Transports cut pieces anywhere, so an element may come in two parts.
+void Run::stream_piece(const plan::Step& step, Inbound& message, std::span<const std::byte> bytes) {
+  if (message.carried > 0) {
+    const size_t missing = std::min<size_t>(element_bytes_ - message.carried, bytes.size());
+    std::copy_n(bytes.data(), missing, message.carry.data() + message.carried);
+    message.carried = static_cast<uint8_t>(message.carried + missing);
+    message.arrived += missing;
+    bytes = bytes.subspan(missing);
+    if (message.carried < element_bytes_) return;
+    message_piece(step, message.arrived - element_bytes_, message.carry.data(), element_bytes_);
+    message.carried = 0;
+  }
+  const size_t whole = bytes.size() / element_bytes_ * element_bytes_;
+  if (whole > 0) message_piece(step, message.arrived, bytes.data(), whole);
+  message.arrived += bytes.size();
+  std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(whole), bytes.end(), message.carry.begin());
+  message.carried = static_cast<uint8_t>(bytes.size() - whole);
+}
+
+// A piece of an offered message: applied from where it lies, or copied into the stage when the apply may not run yet.
+bool Run::view_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes) {
+  const Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
+  const bool staging = static_cast<bool>(message.stage);
+  const std::span<std::byte> bounce = staging ? message.stage.span().subspan(offset, bytes) : core_.bounce.span();
+  auto seen = flow.transport->view(flow.peer, wire::decode_remote(message.remote), offset, bytes, bounce);
+  if (!seen.ok()) {
+    fail(seen.status());
+    return false;
+  }
+  if (!staging) {
+    message_piece(step, offset, seen->data(), bytes);
+  } else if (seen->data() != bounce.data()) {
+    core_.kernels.copy(bounce.data(), seen->data(), bytes);
+  }
+  return true;
+}
+
+bool Run::work(uint32_t index, uint64_t& offset) {
+  if (!running_) return true;
+  const plan::Step& step = program_->plan.steps[index];
+  const uint64_t total = bytes_of(step.dst);
+  const uint64_t bytes = std::min(core_.limits.piece_bytes, total - offset);
+  const bool receives = step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
+  if (!receives) {
+    local_piece(step, offset, bytes);
+    offset += bytes;
+    if (offset < total) return false;
+    complete(index);
+    return true;
+  }
+  Inbound& message = inbound_[program_->inbound[index]];
+  if (message.phase == Phase::staged) {
+    message_piece(step, offset, message.stage.data() + offset, bytes);
+  } else if (!view_piece(step, message, offset, bytes)) {
+    return true;
+  }
+  offset += bytes;
+  if (offset < total) return false;
+  if (message.phase == Phase::offered && message.stage) {  // the copy is complete; the apply comes when its turn has come
+    send_control(program_->peer_of_step[index], wire::FrameType::done, step.ordinal);
+    message.phase = Phase::staged;
+    message.stage_offer = false;
+    message.arrived = total;
+    if (running_ && pending_[index] == 0) receivable(index);
+    return true;
+  }
+  consumed(index, message);
+  return true;
+}
+
+}  // namespace isthmus::exec
