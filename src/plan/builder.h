@@ -5,12 +5,15 @@
 // send/recv. The first wrong call is kept and returned by finish(); later calls are ignored.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "plan/algorithm.h"
+#include "plan/dependencies.h"
 #include "plan/plan.h"
 
 namespace isthmus::plan {
@@ -24,7 +27,8 @@ struct Here {
 
 class Builder {
  public:
-  /// A builder for one rank of `shape`. `ranks` is the size of the communicator (peers are checked against it), 0: the group's.
+  /// A builder for one rank of `shape`, whose group's span must outlive it. `ranks` is the size of the communicator (peers are
+  /// checked against it), 0: the group's.
   explicit Builder(const Shape& shape, std::string_view name = "", int32_t ranks = 0);
 
   // --- the grid ------------------------------------------------------------------------------------------------------------
@@ -73,15 +77,60 @@ class Builder {
   [[nodiscard]] Result<Plan> finish();
 
  private:
-  friend class PlanFinisher;
-  // (private state belongs to builder.cc's author)
+  // chunks and regions
+  void open_windows();
+  uint16_t add_region(Region region, uint32_t memory_begin);
+  [[nodiscard]] Chunk window(uint16_t region, uint32_t begin, uint32_t end);
+  [[nodiscard]] const Region& region_of(const Chunk& chunk) const { return plan_.regions[chunk.region]; }
+  [[nodiscard]] uint32_t memory_of(const Chunk& chunk) const { return memory_begin_[chunk.region] + chunk.begin; }
+  [[nodiscard]] bool same_memory(const Chunk& a, const Chunk& b) const { return a.cells() == b.cells() && memory_of(a) == memory_of(b); }
+
+  // steps
+  static void set_dst(Step& step, const Chunk& chunk);
+  static void set_src(Step& step, const Chunk& chunk);
+  static void set_src2(Step& step, const Chunk& chunk);
+  [[nodiscard]] bool readable(const Chunk& src, Layout layout, Here here);
+  [[nodiscard]] bool writable(const Chunk& dst, Layout layout, Here here);
+  [[nodiscard]] bool pair(const Chunk& a, const Chunk& b, Here here);
+  void message(Step step, int32_t peer, Here here);
+  void receive_and_reduce(int32_t from, Chunk dst, Chunk local, ReduceOp op, Here here);
+  void add(Step step, Here here);
+  void add_dependencies(Step& step);
+  void assign_slot(Step& step);
+  uint16_t site_of(Here here);
+  PeerTraffic& traffic_with(int32_t peer);
+  void fail_at(Here here, std::string_view text);
+
+  // the element map of `in` (PreMulSum)
+  [[nodiscard]] bool is_raw(const Chunk& src) const;
+  [[nodiscard]] Chunk mapped(Chunk src, Here here);
+  uint8_t map_when_read(Chunk& src, Here here);
+  [[nodiscard]] Chunk mirror_of(const Chunk& src) const;
+  void map_in_place(const Chunk& src, Here here);
+
+  void link_successors();
+
+  /// The inbox slots of one layout, handed out in turn.
+  struct Inbox {
+    std::vector<uint16_t> slots;
+    size_t next = 0;
+  };
+
   Plan plan_;
   Shape shape_;
   uint8_t level_ = 0;
+  bool windows_open_ = false;
   Status error_;
+  DependencyTracker memory_;
+  std::vector<uint32_t> memory_begin_;  ///< region -> memory cell of grid cell 0 (modulo 2^32)
+  std::array<Inbox, 3> inboxes_;        ///< by Layout
+  std::vector<uint32_t> slot_holder_;   ///< slot -> the last step that receives into it
+  std::vector<uint32_t> traffic_at_;    ///< communicator rank -> 1 + index into Plan::peers, 0: none yet
+  std::vector<bool> raw_;               ///< map_in: grid cell -> `in` still holds the caller's own, unmapped elements
+  std::vector<uint16_t> mirrors_;       ///< map_in: grid cell -> region that holds its mapped copy
 };
 
-/// Builds one rank's plan with `algorithm`: checks its needs against the shape, emits, finishes.
-Result<Plan> build(const Algorithm& algorithm, const Shape& shape);
+/// Builds one rank's plan with `algorithm`: checks its needs against the shape, emits, finishes. `ranks` as in Builder.
+Result<Plan> build(const Algorithm& algorithm, const Shape& shape, int32_t ranks = 0);
 
 }  // namespace isthmus::plan

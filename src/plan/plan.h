@@ -86,22 +86,34 @@ enum StepFlag : uint8_t {
 inline constexpr uint16_t kNoSlot = UINT16_MAX;
 inline constexpr uint32_t kNoStep = UINT32_MAX;
 
-/// One operation. Sizes are in cells; peers are communicator ranks.
+/// One operation. All operands of a step have the same number of cells, at the same positions within their blocks, so their
+/// sizes agree for every count. Peers are communicator ranks. Kept small: a ring over 4096 ranks has 16380 of these.
 struct Step {
   StepKind kind = StepKind::copy;
-  ReduceOp op = ReduceOp::sum;    ///< recv_reduce, reduce: sum, prod, max or min (avg is sum with kMapOut)
-  uint8_t flags = 0;              ///< StepFlag bits
-  uint8_t level = 0;              ///< hierarchy level, for printing and pricing
-  uint16_t slot = kNoSlot;        ///< recv_reduce: inbox slot
-  uint16_t summands = 0;          ///< decode: how many encodings src holds
+  ReduceOp op = ReduceOp::sum;  ///< recv_reduce, reduce: sum, prod, max or min (avg is sum with kMapOut)
+  uint8_t flags = 0;            ///< StepFlag bits
+  uint8_t level = 0;            ///< hierarchy level, for printing and pricing
+  uint16_t slot = kNoSlot;      ///< recv_reduce: inbox slot
+  uint16_t summands = 0;        ///< decode: how many encodings src holds
+  uint16_t native_id = 0;
+  uint16_t site = 0;        ///< index into Plan::sites, where the algorithm emitted the step
+  uint16_t deps_count = 0;  ///< length of its list in Plan::deps
+  uint16_t dst_region = kNoRegion, src_region = kNoRegion, src2_region = kNoRegion;
+  uint32_t dst_begin = 0, src_begin = 0, src2_begin = 0;
+  uint32_t cells = 0;
   int32_t peer = -1;              ///< send, recv, recv_reduce
   uint32_t ordinal = 0;           ///< messages: number within (sender, receiver) of this plan, from 0
   uint32_t slot_after = kNoStep;  ///< recv_reduce: the step whose completion frees the slot (kNoStep: free from the start)
-  uint16_t native_id = 0;
-  uint16_t site = 0;  ///< index into Plan::sites, where the algorithm emitted the step
-  Chunk dst, src, src2;
-  uint32_t deps_begin = 0, deps_count = 0;  ///< Plan::deps: steps that must be complete before this one touches dst or src
+  uint32_t deps_begin = 0;        ///< start in Plan::deps: steps that must be complete before this one touches dst or src
+
+  [[nodiscard]] Chunk dst() const { return {dst_region, dst_begin, dst_begin + cells}; }
+  [[nodiscard]] Chunk src() const { return {src_region, src_begin, src_begin + cells}; }
+  [[nodiscard]] Chunk src2() const { return {src2_region, src2_begin, src2_begin + cells}; }
+  [[nodiscard]] bool is_message() const { return kind <= StepKind::recv_reduce; }
+  [[nodiscard]] bool receives() const { return kind == StepKind::recv || kind == StepKind::recv_reduce; }
+  friend bool operator==(const Step&, const Step&) = default;
 };
+static_assert(sizeof(Step) == 52);
 
 /// Where in the source a step was emitted.
 struct Site {
@@ -130,9 +142,10 @@ struct PeerTraffic {
 struct Plan {
   std::string name;  ///< algorithm name, for logs
   Collective collective = Collective::allreduce;
-  int32_t rank = 0;
-  int32_t ranks = 1;
-  int32_t root = -1;
+  int32_t rank = 0;        ///< communicator rank
+  int32_t ranks = 1;       ///< size of the communicator
+  int32_t group_size = 1;  ///< ranks that take part: avg's divisor
+  int32_t root = -1;       ///< communicator rank, -1 where the collective has none
   bool in_place = false;
   ReduceOp op = ReduceOp::sum;  ///< as the caller asked (avg stays avg)
   bool map_in = false;          ///< planned for a PreMulSum scalar
@@ -143,7 +156,7 @@ struct Plan {
   std::vector<uint32_t> deps;              ///< predecessor lists, by Step::deps_begin/count
   std::vector<uint32_t> successors;        ///< successor lists: successors[successors_begin[i] .. successors_begin[i+1])
   std::vector<uint32_t> successors_begin;  ///< steps.size() + 1 entries
-  std::vector<uint32_t> slot_cells;        ///< inbox slot -> most cells it must hold
+  std::vector<Region> slots;               ///< the inbox: each slot is a scratch window [0, n) no smaller than any message it holds
   std::vector<PeerTraffic> peers;          ///< by first appearance
   std::vector<Site> sites;
 
@@ -169,7 +182,8 @@ struct Binding {
 /// Fills `binding` for `count` elements per block; allocates only when `binding` has never been as large.
 void bind(const Grid& grid, uint64_t count, Binding& binding);
 
-/// First element of cell `cell` (0..cells) within a block of `count` elements: the even split used by bind().
+/// First element of cell `cell` (0..cells) within a block of `count` elements: the even split used by bind(). Bigger cells
+/// come first, so the first n cells hold at least as much as any other n consecutive ones.
 uint64_t split_point(uint64_t count, uint32_t cells, uint32_t align, uint32_t cell);
 
 /// Bytes of cells [begin, end) in that region (codec layouts are summed cell by cell).

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+// The builder's grid, chunks and steps. Called by collectives/ through Algorithm::emit. A wrong call is remembered with the
+// algorithm's source line and returned by finish(). The element maps of PreMulSum and avg are in builder_maps.cc.
+#include "plan/builder.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/bounds.h"
+
+namespace isthmus::plan {
+
+namespace {
+
+/// Grid blocks that the collective is defined over.
+uint32_t blocks_of(const Shape& shape) {
+  const bool by_rank = shape.collective == Collective::reduce_scatter || shape.collective == Collective::allgather;
+  return by_rank ? static_cast<uint32_t>(shape.group.size) : 1;
+}
+
+std::string_view base_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
+
+std::string what_is_wrong(const Shape& shape) {
+  const Group& group = shape.group;
+  if (group.size < 1 || group.position < 0 || group.position >= group.size) {
+    return fmt::format("position {} is not in a group of {}", group.position, group.size);
+  }
+  if (!group.ranks.empty() && group.ranks.size() != static_cast<size_t>(group.size)) {
+    return fmt::format("the group lists {} ranks but has size {}", group.ranks.size(), group.size);
+  }
+  if (is_rooted(shape.collective) && (shape.root < 0 || shape.root >= group.size)) {
+    return fmt::format("{} needs a root in 0..{}, not {}", isthmus::name_of(shape.collective), group.size - 1, shape.root);
+  }
+  return {};
+}
+
+std::string words(const Plan& plan, const Chunk& chunk) {
+  if (!chunk.valid() || chunk.region >= plan.regions.size()) return "(no chunk)";
+  const std::string place = chunk.region == kIn ? "in" : chunk.region == kOut ? "out" : fmt::format("scratch {}", chunk.region);
+  return fmt::format("{}[{}..{})", place, chunk.begin, chunk.end);
+}
+
+}  // namespace
+
+Builder::Builder(const Shape& shape, std::string_view name, int32_t ranks) : shape_(shape) {
+  const Group& group = shape_.group;
+  plan_.name = name;
+  plan_.collective = shape.collective;
+  plan_.ranks = ranks > 0 ? ranks : group.size;
+  plan_.group_size = group.size;
+  plan_.in_place = shape.in_place;
+  plan_.op = shape.op;
+  plan_.map_in = shape.map_in;
+  if (std::string wrong = what_is_wrong(shape); !wrong.empty()) {
+    fail(std::move(wrong));
+    return;
+  }
+  plan_.rank = group.rank_at(group.position);
+  plan_.root = is_rooted(shape.collective) ? group.rank_at(shape.root) : -1;
+  plan_.grid.blocks = blocks_of(shape);
+  traffic_at_.resize(static_cast<size_t>(plan_.ranks), 0);
+}
+
+// --- the grid --------------------------------------------------------------------------------------------------------------
+
+void Builder::split(uint32_t cells_per_block, uint32_t align) {
+  if (!error_.ok()) return;
+  if (windows_open_) return fail("split() must come before the first chunk");
+  if (cells_per_block == 0 || align == 0) return fail("split() needs at least one cell and an alignment of at least one element");
+  if (uint64_t{cells_per_block} * plan_.grid.blocks > kMaxCells) {
+    return fail(fmt::format("{} blocks of {} cells exceed the limit of {} cells", plan_.grid.blocks, cells_per_block, kMaxCells));
+  }
+  plan_.grid.cells_per_block = cells_per_block;
+  plan_.grid.align = align;
+}
+
+/// Regions 0 and 1. Which part of the grid they show is the collective's definition: gathers have their own block in `in`,
+/// scatters in `out`, and only roots have the buffer that the others lack.
+void Builder::open_windows() {
+  if (windows_open_) return;
+  windows_open_ = true;
+  const uint32_t per_block = plan_.grid.cells_per_block;
+  const auto own = static_cast<uint32_t>(shape_.group.position) * per_block;
+  const bool is_root = shape_.group.position == shape_.root;
+  Region in{.place = Place::in, .begin = 0, .end = cells()};
+  Region out{.place = Place::out, .begin = 0, .end = cells()};
+  switch (shape_.collective) {
+    case Collective::allgather:
+      in = {.place = Place::in, .begin = own, .end = own + per_block};
+      break;
+    case Collective::reduce_scatter:
+      out = {.place = Place::out, .begin = own, .end = own + per_block};
+      break;
+    case Collective::broadcast:
+      in.end = is_root ? in.end : 0;
+      break;
+    case Collective::reduce:
+      out.end = is_root ? out.end : 0;
+      break;
+    default:
+      break;
+  }
+  const uint32_t in_memory = memory_.grow(cells());
+  const uint32_t out_memory = plan_.in_place ? in_memory : memory_.grow(cells());
+  add_region(in, in_memory);
+  add_region(out, out_memory);
+  if (plan_.map_in) {
+    raw_.assign(cells(), true);
+    mirrors_.assign(cells(), kNoRegion);
+  }
+}
+
+uint16_t Builder::add_region(Region region, uint32_t memory_begin) {
+  plan_.regions.push_back(region);
+  memory_begin_.push_back(memory_begin);
+  return static_cast<uint16_t>(plan_.regions.size() - 1);
+}
+
+// --- chunks ----------------------------------------------------------------------------------------------------------------
+
+Chunk Builder::window(uint16_t region, uint32_t begin, uint32_t end) {
+  if (!error_.ok()) return {};
+  open_windows();
+  const Region& whole = plan_.regions[region];
+  if (begin == end && begin <= cells()) return {region, begin, end};
+  if (begin <= end && begin >= whole.begin && end <= whole.end) return {region, begin, end};
+  const char* name = region == kIn ? "in" : region == kOut ? "out" : "the chunk";
+  fail(fmt::format("cells [{}..{}) are not in {}, which has [{}..{})", begin, end, name, whole.begin, whole.end));
+  return {};
+}
+
+Chunk Builder::in(uint32_t begin, uint32_t end) { return window(kIn, begin, end); }
+Chunk Builder::out(uint32_t begin, uint32_t end) { return window(kOut, begin, end); }
+
+Chunk Builder::scratch(uint32_t begin, uint32_t end, Layout layout, uint16_t summands) {
+  if (!error_.ok()) return {};
+  open_windows();
+  if (begin > end || end > cells()) {
+    fail(fmt::format("scratch cells [{}..{}) are not in the grid of {} cells", begin, end, cells()));
+    return {};
+  }
+  if (plan_.regions.size() >= kMaxRegions) {
+    fail(fmt::format("more than {} regions", kMaxRegions));
+    return {};
+  }
+  const Region region{.place = Place::scratch, .layout = layout, .summands = summands, .begin = begin, .end = end};
+  return {add_region(region, memory_.grow(end - begin) - begin), begin, end};
+}
+
+Chunk Builder::part(const Chunk& whole, uint32_t begin, uint32_t end) {
+  if (!error_.ok() || !whole.valid()) return {};
+  if (begin >= whole.begin && begin <= end && end <= whole.end) return {whole.region, begin, end};
+  fail(fmt::format("cells [{}..{}) are not in {}", begin, end, words(plan_, whole)));
+  return {};
+}
+
+Chunk Builder::partial(const Chunk& work, uint32_t begin, uint32_t end) {
+  const Chunk chunk = part(work, begin, end);
+  if (!chunk.valid()) return {};
+  const uint32_t written = memory_.written(memory_of(chunk), chunk.cells());
+  if (written == chunk.cells()) return chunk;
+  if (written == 0) return in(begin, end);
+  fail(fmt::format("only {} cells of {} have been written", written, words(plan_, chunk)));
+  return {};
+}
+
+// --- steps -----------------------------------------------------------------------------------------------------------------
+
+void Builder::set_dst(Step& step, const Chunk& chunk) {
+  step.dst_region = chunk.region;
+  step.dst_begin = chunk.begin;
+  step.cells = chunk.cells();
+}
+
+void Builder::set_src(Step& step, const Chunk& chunk) {
+  step.src_region = chunk.region;
+  step.src_begin = chunk.begin;
+  step.cells = chunk.cells();
+}
+
+void Builder::set_src2(Step& step, const Chunk& chunk) {
+  step.src2_region = chunk.region;
+  step.src2_begin = chunk.begin;
+}
+
+/// False if the step is to be skipped: after an error, for an empty chunk, or (a new error) for one of another layout.
+bool Builder::readable(const Chunk& src, Layout layout, Here here) {
+  if (!error_.ok()) return false;
+  if (!src.valid()) return fail_at(here, "a source chunk is missing"), false;
+  if (region_of(src).layout != layout) return fail_at(here, fmt::format("{} has another layout", words(plan_, src))), false;
+  return src.cells() > 0;
+}
+
+bool Builder::writable(const Chunk& dst, Layout layout, Here here) {
+  if (!error_.ok()) return false;
+  if (!dst.valid()) return fail_at(here, "a destination chunk is missing"), false;
+  if (dst.region == kIn) return fail_at(here, fmt::format("{} is the caller's and must not be written", words(plan_, dst))), false;
+  if (region_of(dst).layout != layout) return fail_at(here, fmt::format("{} has another layout", words(plan_, dst))), false;
+  return dst.cells() > 0;
+}
+
+/// Whether two chunks have the same sizes for every count: as many cells, at the same place within their blocks.
+bool Builder::pair(const Chunk& a, const Chunk& b, Here here) {
+  const uint32_t per_block = plan_.grid.cells_per_block;
+  if (a.cells() == b.cells() && a.begin % per_block == b.begin % per_block) return true;
+  fail_at(here, fmt::format("{} and {} differ in size or place within a block", words(plan_, a), words(plan_, b)));
+  return false;
+}
+
+void Builder::send(int32_t to, Chunk src, Here here) {
+  if (!src.valid() || !readable(src, region_of(src).layout, here)) return;
+  Step step{.kind = StepKind::send, .flags = kReadInPlace};
+  set_src(step, mapped(src, here));
+  message(step, to, here);
+}
+
+void Builder::recv(int32_t from, Chunk dst, Here here) {
+  if (!dst.valid() || !writable(dst, region_of(dst).layout, here)) return;
+  Step step{.kind = StepKind::recv};
+  set_dst(step, dst);
+  message(step, from, here);
+}
+
+void Builder::recv_reduce(int32_t from, Chunk dst, Chunk local, Here here) {
+  if (dst.valid() && error_.ok() && region_of(dst).layout == Layout::scale) {
+    return fail_at(here, "scales are exchanged with recv_reduce_scale()");
+  }
+  receive_and_reduce(from, dst, local, shape_.op == ReduceOp::avg ? ReduceOp::sum : shape_.op, here);
+}
+
+void Builder::recv_reduce_scale(int32_t from, Chunk dst, Chunk local, Here here) {
+  if (dst.valid() && error_.ok() && region_of(dst).layout != Layout::scale) {
+    return fail_at(here, fmt::format("{} does not hold scales", words(plan_, dst)));
+  }
+  receive_and_reduce(from, dst, local, ReduceOp::max, here);
+}
+
+void Builder::receive_and_reduce(int32_t from, Chunk dst, Chunk local, ReduceOp op, Here here) {
+  if (!dst.valid() || !writable(dst, region_of(dst).layout, here)) return;
+  if (!readable(local, region_of(dst).layout, here) || !pair(dst, local, here)) return;
+  Step step{.kind = StepKind::recv_reduce, .op = op};
+  step.flags = map_when_read(local, here);
+  set_dst(step, dst);
+  set_src(step, local);
+  assign_slot(step);
+  message(step, from, here);
+}
+
+void Builder::copy(Chunk dst, Chunk src, Here here) {
+  if (!dst.valid() || !writable(dst, region_of(dst).layout, here)) return;
+  if (!readable(src, region_of(dst).layout, here) || !pair(dst, src, here)) return;
+  if (same_memory(dst, src)) {
+    if (is_raw(src)) map_in_place(src, here);
+    return;
+  }
+  Step step{.kind = StepKind::copy};
+  step.flags = map_when_read(src, here);
+  set_dst(step, dst);
+  set_src(step, src);
+  add(step, here);
+}
+
+void Builder::reduce(Chunk dst, Chunk a, Chunk b, Here here) {
+  if (!writable(dst, Layout::data, here) || !readable(a, Layout::data, here) || !readable(b, Layout::data, here)) return;
+  if (!pair(dst, a, here) || !pair(dst, b, here)) return;
+  if (is_raw(b) && !is_raw(a)) std::swap(a, b);  // only the first operand can be mapped when it is read
+  if (is_raw(b)) b = mapped(b, here);
+  Step step{.kind = StepKind::reduce, .op = shape_.op == ReduceOp::avg ? ReduceOp::sum : shape_.op};
+  step.flags = map_when_read(a, here);
+  set_dst(step, dst);
+  set_src(step, a);
+  set_src2(step, b);
+  add(step, here);
+}
+
+void Builder::measure(Chunk scale, Chunk data, Here here) {
+  if (!writable(scale, Layout::scale, here) || !readable(data, Layout::data, here) || !pair(scale, data, here)) return;
+  Step step{.kind = StepKind::measure};
+  set_dst(step, scale);
+  set_src(step, mapped(data, here));
+  add(step, here);
+}
+
+void Builder::encode(Chunk encoded, Chunk data, Chunk scale, Here here) {
+  if (!writable(encoded, Layout::encoded, here) || !readable(data, Layout::data, here) || !pair(encoded, data, here)) return;
+  Step step{.kind = StepKind::encode};
+  set_dst(step, encoded);
+  set_src(step, mapped(data, here));
+  if (plan_.codec != nullptr && plan_.codec->needs_scale) {
+    if (!readable(scale, Layout::scale, here) || !pair(encoded, scale, here)) return;
+    set_src2(step, scale);
+  }
+  add(step, here);
+}
+
+void Builder::accumulate(Chunk encoded, Chunk a, Chunk b, Here here) {
+  if (!writable(encoded, Layout::encoded, here) || !readable(a, Layout::encoded, here) || !readable(b, Layout::encoded, here)) return;
+  if (!pair(encoded, a, here) || !pair(encoded, b, here)) return;
+  Step step{.kind = StepKind::accumulate};
+  set_dst(step, encoded);
+  set_src(step, a);
+  set_src2(step, b);
+  add(step, here);
+}
+
+void Builder::decode(Chunk data, Chunk encoded, Chunk scale, uint16_t summands, Here here) {
+  if (!writable(data, Layout::data, here) || !readable(encoded, Layout::encoded, here) || !pair(data, encoded, here)) return;
+  Step step{.kind = StepKind::decode, .summands = summands};
+  set_dst(step, data);
+  set_src(step, encoded);
+  if (plan_.codec != nullptr && plan_.codec->needs_scale) {
+    if (!readable(scale, Layout::scale, here) || !pair(data, scale, here)) return;
+    set_src2(step, scale);
+  }
+  add(step, here);
+}
+
+// --- what every step goes through ------------------------------------------------------------------------------------------
+
+void Builder::message(Step step, int32_t peer, Here here) {
+  if (!error_.ok()) return;
+  if (peer < 0 || peer >= shape_.group.size || peer == shape_.group.position) {
+    return fail_at(here, fmt::format("peer {} is not another member of a group of {}", peer, shape_.group.size));
+  }
+  step.peer = shape_.group.rank_at(peer);
+  if (step.peer < 0 || step.peer >= plan_.ranks) {
+    return fail_at(here, fmt::format("the group's position {} is rank {}, but there are {} ranks", peer, step.peer, plan_.ranks));
+  }
+  PeerTraffic& traffic = traffic_with(step.peer);
+  step.ordinal = step.kind == StepKind::send ? traffic.sends++ : traffic.recvs++;
+  add(step, here);
+}
+
+PeerTraffic& Builder::traffic_with(int32_t peer) {
+  uint32_t& at = traffic_at_[static_cast<size_t>(peer)];
+  if (at == 0) {
+    plan_.peers.push_back({.peer = peer});
+    at = static_cast<uint32_t>(plan_.peers.size());
+  }
+  return plan_.peers[at - 1];
+}
+
+/// A slot for the message that `step` receives. Slots are handed out in turn, so the one that is reused is the one whose
+/// holder comes first in plan order.
+void Builder::assign_slot(Step& step) {
+  const Region& region = plan_.regions[step.dst_region];
+  Inbox& inbox = inboxes_[static_cast<size_t>(region.layout)];
+  if (inbox.slots.size() < kMaxInboxSlots) {
+    inbox.slots.push_back(static_cast<uint16_t>(plan_.slots.size()));
+    plan_.slots.push_back({.place = Place::scratch, .layout = region.layout, .summands = 0, .begin = 0, .end = 0});
+    slot_holder_.push_back(kNoStep);
+  }
+  step.slot = inbox.slots[inbox.next++ % inbox.slots.size()];
+  Region& slot = plan_.slots[step.slot];
+  slot.summands = std::max(slot.summands, region.summands);
+  slot.end = std::max(slot.end, step.cells);
+  step.slot_after = slot_holder_[step.slot];
+  slot_holder_[step.slot] = static_cast<uint32_t>(plan_.steps.size());
+}
+
+void Builder::add(Step step, Here here) {
+  if (!error_.ok()) return;
+  step.level = level_;
+  step.site = site_of(here);
+  add_dependencies(step);
+  if (memory_.found().size() > kMaxDependencies) {
+    return fail_at(here, fmt::format("the step waits for more than {} others", kMaxDependencies));
+  }
+  if (plan_.map_in && step.dst_region == kOut && plan_.in_place) {
+    std::fill_n(raw_.begin() + step.dst_begin, step.cells, false);  // the caller's elements are gone
+  }
+  plan_.steps.push_back(step);
+}
+
+void Builder::add_dependencies(Step& step) {
+  memory_.begin(static_cast<uint32_t>(plan_.steps.size()));
+  if (step.src_region != kNoRegion) memory_.read(memory_of(step.src()), step.cells);
+  if (step.src2_region != kNoRegion) memory_.read(memory_of(step.src2()), step.cells);
+  if (step.dst_region != kNoRegion) memory_.write(memory_of(step.dst()), step.cells);
+  step.deps_begin = static_cast<uint32_t>(plan_.deps.size());
+  step.deps_count = static_cast<uint16_t>(memory_.found().size());
+  for (uint32_t before : memory_.found()) {
+    plan_.deps.push_back(before);
+    // A send that waits for the peer's apply must not hold up what that apply may wait for. What follows it on the same cells
+    // may do so when it computes here; a plain recv brings a value that the peers made after they had read ours.
+    if (step.kind != StepKind::recv) plan_.steps[before].flags &= static_cast<uint8_t>(~kReadInPlace);
+  }
+}
+
+uint16_t Builder::site_of(Here here) {
+  auto& sites = plan_.sites;
+  const auto found =
+      std::find_if(sites.rbegin(), sites.rend(), [&](const Site& site) { return site.file == here.file && site.line == here.line; });
+  if (found != sites.rend()) return static_cast<uint16_t>(sites.rend() - found - 1);
+  sites.push_back({here.file, here.line});
+  return static_cast<uint16_t>(sites.size() - 1);
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------------
+
+void Builder::fail(std::string text) {
+  if (!error_.ok()) return;
+  error_ = internal_error(
+      fmt::format("plan {}/{} of rank {} cannot be built: {}", isthmus::name_of(plan_.collective), plan_.name, plan_.rank, text));
+}
+
+void Builder::fail_at(Here here, std::string_view text) { fail(fmt::format("{}:{}: {}", base_name(here.file), here.line, text)); }
+
+void Builder::link_successors() {
+  std::vector<uint32_t>& begin = plan_.successors_begin;
+  begin.assign(plan_.steps.size() + 1, 0);
+  for (uint32_t before : plan_.deps) ++begin[before + 1];
+  for (size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
+  plan_.successors.resize(plan_.deps.size());
+  std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
+  for (uint32_t i = 0; i < plan_.steps.size(); ++i) {
+    for (uint32_t before : plan_.deps_of(plan_.steps[i])) plan_.successors[next[before]++] = i;
+  }
+}
+
+Result<Plan> Builder::finish() {
+  if (error_.ok()) open_windows();
+  if (!error_.ok()) return error_;
+  link_successors();
+  plan_.steps.shrink_to_fit();
+  plan_.deps.shrink_to_fit();
+  plan_.regions.shrink_to_fit();
+  return std::move(plan_);
+}
+
+Result<Plan> build(const Algorithm& algorithm, const Shape& shape, int32_t ranks) {
+  if (algorithm.collective != shape.collective || !serves(algorithm, shape.group.size)) {
+    return invalid_argument(fmt::format("algorithm {}/{} does not serve {} over {} ranks", isthmus::name_of(algorithm.collective),
+                                        algorithm.name, isthmus::name_of(shape.collective), shape.group.size));
+  }
+  Builder builder(shape, algorithm.name, ranks);
+  algorithm.emit(shape, builder);
+  return builder.finish();
+}
+
+}  // namespace isthmus::plan
