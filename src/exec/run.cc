@@ -63,7 +63,7 @@ void Run::start() {
     if (flow.peer_offers) continue;
     for (uint32_t i = 0; i < program_->peers[peer].recvs; ++i) {
       const plan::Step& step = program_->plan.steps[program_->recv_steps[program_->peers[peer].recvs_begin + i]];
-      peers_[peer].announces |= bytes_of(step.dst) > core_.limits.eager_bytes / 8;
+      peers_[peer].announces |= bytes_of(step.dst()) > core_.limits.eager_bytes / 8;
     }
   }
   ready_ = program_->first_ready;
@@ -117,7 +117,7 @@ void Run::dispatch(uint32_t index) {
     case StepKind::copy:
     case StepKind::reduce:
     case StepKind::map: {
-      const uint64_t bytes = bytes_of(step.dst);
+      const uint64_t bytes = bytes_of(step.dst());
       if (bytes > core_.limits.inline_bytes) return push_work(index);
       local_piece(step, 0, bytes);
       return complete(index);
@@ -132,7 +132,7 @@ void Run::dispatch(uint32_t index) {
 void Run::receivable(uint32_t index) {
   const plan::Step& step = program_->plan.steps[index];
   Inbound& message = inbound_[program_->inbound[index]];
-  const uint64_t bytes = bytes_of(step.dst);
+  const uint64_t bytes = bytes_of(step.dst());
   if (bytes == 0 && !is_send_recv()) return complete(index);
   advance_landable(program_->peer_of_step[index]);
   const bool offered = message.phase == Phase::offered && message.arrived == wire::RemoteSpan::kBytes && !message.stage;
@@ -213,7 +213,7 @@ std::span<std::byte> Run::on_frame(const FrameHeader& header) {
     return {};
   }
   Inbound& message = inbound_[program_->inbound[index]];
-  const uint64_t expected = header.type == FrameType::offer ? wire::RemoteSpan::kBytes : bytes_of(program_->plan.steps[index].dst);
+  const uint64_t expected = header.type == FrameType::offer ? wire::RemoteSpan::kBytes : bytes_of(program_->plan.steps[index].dst());
   if (message.phase != Phase::absent || header.length != expected) {
     fail(remote_error(fmt::format("rank {} sent message #{} of {} with {} bytes where {} were expected{}", header.source, header.ordinal,
                                   signature_.to_text(), header.length, expected, message.phase != Phase::absent ? ", twice" : ""),
@@ -238,13 +238,13 @@ std::span<std::byte> Run::begin_message(uint32_t index, Inbound& message, const 
   }
   if (pending_[index] != 0) return stage(message, header.length);
   message.phase = step.kind == StepKind::recv ? Phase::landing : Phase::applying;
-  if (step.kind == StepKind::recv) return {at(step.dst), header.length};
+  if (step.kind == StepKind::recv) return {at(step.dst()), header.length};
   return {};
 }
 
 // An offer that must be copied before its apply may run, because the sender's progress (and so this step's) depends on it.
 void Run::take_copy(uint32_t index, Inbound& message) {
-  if (stage(message, bytes_of(program_->plan.steps[index].dst)).empty()) return;
+  if (stage(message, bytes_of(program_->plan.steps[index].dst())).empty()) return;
   message.phase = Phase::offered;
   push_work(index);
 }

@@ -58,7 +58,7 @@ Status Run::bind(const Call& call) {
   for (unsigned flags = 0; flags < maps_.size(); ++flags) {
     maps_[flags].map_in = (flags & plan::kMapIn) != 0 && call.scale_in;
     maps_[flags].scalar = call.scalar;
-    maps_[flags].divisor = (flags & plan::kMapOut) != 0 ? static_cast<uint32_t>(plan.ranks) : 1;
+    maps_[flags].divisor = (flags & plan::kMapOut) != 0 ? static_cast<uint32_t>(plan.group_size) : 1;
   }
   return {};
 }
@@ -75,17 +75,17 @@ void Run::reduce(const plan::Step& step, std::byte* dst, const std::byte* a, con
 }
 
 void Run::local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes) {
-  std::byte* dst = at(step.dst) + offset;
-  const std::byte* src = at(step.src) + offset;
-  if (step.kind == StepKind::reduce) return reduce(step, dst, src, at(step.src2) + offset, bytes);
+  std::byte* dst = at(step.dst()) + offset;
+  const std::byte* src = at(step.src()) + offset;
+  if (step.kind == StepKind::reduce) return reduce(step, dst, src, at(step.src2()) + offset, bytes);
   if ((step.flags & (plan::kMapIn | plan::kMapOut)) == 0) return core_.kernels.copy(dst, src, bytes);
   core_.kernels.map[static_cast<size_t>(signature_.type)](dst, src, bytes / element_bytes_, maps_[step.flags & 3U]);
 }
 
 void Run::message_piece(const plan::Step& step, uint64_t offset, const std::byte* message, uint64_t bytes) {
-  std::byte* dst = at(step.dst) + offset;
+  std::byte* dst = at(step.dst()) + offset;
   if (step.kind == StepKind::recv) return core_.kernels.copy(dst, message, bytes);
-  reduce(step, dst, at(step.src) + offset, message, bytes);
+  reduce(step, dst, at(step.src()) + offset, message, bytes);
 }
 
 // A piece of a message that is applied as it comes. Transports cut pieces anywhere, so an element may come in two parts.
@@ -128,7 +128,7 @@ bool Run::view_piece(const plan::Step& step, Inbound& message, uint64_t offset, 
 bool Run::work(uint32_t index, uint64_t& offset) {
   if (!running_) return true;
   const plan::Step& step = program_->plan.steps[index];
-  const uint64_t total = bytes_of(step.dst);
+  const uint64_t total = bytes_of(step.dst());
   const uint64_t bytes = std::min(core_.limits.piece_bytes, total - offset);
   const bool receives = step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
   if (!receives) {

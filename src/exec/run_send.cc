@@ -23,7 +23,7 @@ uint64_t Run::key_of(uint32_t index) const {
   if (!is_send_recv()) return key_;
   // Each message of a group is a call of its own: both sides must agree on its type and count.
   const plan::Step& step = program_->plan.steps[index];
-  return user_keys_[step.kind == plan::StepKind::send ? step.src.region : step.dst.region];
+  return user_keys_[step.kind == plan::StepKind::send ? step.src_region : step.dst_region];
 }
 
 // Messages of a collective are numbered within the call; user messages within the pair, whatever groups the two sides made.
@@ -49,9 +49,9 @@ uint32_t Run::ordinal_of(const FrameHeader& header, uint32_t peer) const {
 
 void Run::send(uint32_t index) {
   const plan::Step& step = program_->plan.steps[index];
-  const uint64_t bytes = bytes_of(step.src);
+  const uint64_t bytes = bytes_of(step.src());
   if (bytes == 0 && !is_send_recv()) return complete(index);
-  const std::span<const std::byte> memory(at(step.src), bytes);
+  const std::span<const std::byte> memory(at(step.src()), bytes);
   if (bytes >= core_.limits.offer_bytes && offer(index, memory)) return;
   if (push(index, memory)) return;
   if (running_) block(index, program_->peer_of_step[index]);
@@ -110,7 +110,7 @@ void Run::retry_blocked(uint32_t peer) {
   while (index != kNone && running_) {
     const uint32_t next = blocked_next_[index];
     const plan::Step& step = program_->plan.steps[index];
-    if (!push(index, {at(step.src), bytes_of(step.src)})) {
+    if (!push(index, {at(step.src()), bytes_of(step.src())})) {
       blocked_next_[index] = peers_[peer].blocked;
       peers_[peer].blocked = index;
     }
@@ -183,7 +183,7 @@ void Run::adopt(Early&& early) {
     // The payload already lies in lent memory: keep it there instead of copying.
     Inbound& message = inbound_[program_->inbound[index]];
     const bool fits = early.header.key == key_of(index) && message.phase == Phase::absent &&
-                      early.header.length == bytes_of(program_->plan.steps[index].dst);
+                      early.header.length == bytes_of(program_->plan.steps[index].dst());
     if (fits) {
       message.phase = Phase::staged;
       message.stage = std::move(early.payload);
