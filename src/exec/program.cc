@@ -8,8 +8,6 @@ namespace isthmus::exec {
 
 namespace {
 
-bool receives(plan::StepKind kind) { return kind == plan::StepKind::recv || kind == plan::StepKind::recv_reduce; }
-
 template <typename T>
 size_t heap_bytes(const std::vector<T>& vector) {
   return vector.capacity() * sizeof(T);
@@ -44,7 +42,7 @@ Program::Program(plan::Plan built) : plan(std::move(built)) {
     peer_of_step[index] = peer;
     if (step.kind == plan::StepKind::send) {
       send_steps[peers[peer].sends_begin + step.ordinal] = index;
-    } else if (receives(step.kind)) {
+    } else if (step.receives()) {
       inbound[index] = peers[peer].recvs_begin + step.ordinal;
       recv_steps[inbound[index]] = index;
     }

@@ -58,7 +58,7 @@ Status Run::bind(const Call& call) {
   for (unsigned flags = 0; flags < maps_.size(); ++flags) {
     maps_[flags].map_in = (flags & plan::kMapIn) != 0 && call.scale_in;
     maps_[flags].scalar = call.scalar;
-    maps_[flags].divisor = (flags & plan::kMapOut) != 0 ? static_cast<uint32_t>(plan.group_size) : 1;
+    maps_[flags].divisor = (flags & plan::kMapOut) != 0 ? static_cast<uint32_t>(plan.ranks) : 1;
   }
   return {};
 }
@@ -130,8 +130,7 @@ bool Run::work(uint32_t index, uint64_t& offset) {
   const plan::Step& step = program_->plan.steps[index];
   const uint64_t total = bytes_of(step.dst());
   const uint64_t bytes = std::min(core_.limits.piece_bytes, total - offset);
-  const bool receives = step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
-  if (!receives) {
+  if (!step.receives()) {
     local_piece(step, offset, bytes);
     offset += bytes;
     if (offset < total) return false;

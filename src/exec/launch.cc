@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches and streams. Called under the Process's lock; failures are reported by status().
+#include "exec/launch.h"
+
+#include <algorithm>
+
+namespace isthmus::exec {
+
+Launch::Item& Launch::add() {
+  if (used_ == items_.size()) items_.push_back(std::make_unique<Item>());
+  return *items_[used_++];
+}
+
+void Launch::submit(Engine& engine) {
+  submitted_ = true;
+  for (size_t i = 0; i < used_; ++i) {
+    Item& item = *items_[i];
+    item.call.user_buffers = item.user_buffers;
+    item.call.user_bytes = item.user_bytes;
+    item.call.user_keys = item.user_keys;
+    item.call.ticket = &item.ticket;
+    item.ticket.done = false;
+    if (Status refused = engine.submit(*item.endpoint, item.call); !refused.ok()) {
+      engine.fail(*item.endpoint, refused);
+      item.ticket.status = refused;
+      item.ticket.done = true;
+    }
+  }
+}
+
+bool Launch::done() const {
+  return submitted_ && std::all_of(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(used_),
+                                   [](const auto& item) { return item->ticket.done; });
+}
+
+Status Launch::status() const {
+  for (size_t i = 0; i < used_; ++i) {
+    if (!items_[i]->ticket.status.ok()) return items_[i]->ticket.status;
+  }
+  return {};
+}
+
+void Launch::clear() {
+  for (size_t i = 0; i < used_; ++i) {
+    Item& item = *items_[i];
+    item.endpoint = nullptr;
+    item.call = Call{};
+    item.ticket = Ticket{};
+    item.user_buffers.clear();
+    item.user_bytes.clear();
+    item.user_keys.clear();
+  }
+  used_ = 0;
+  submitted_ = false;
+}
+
+bool Stream::poll(Engine& engine, std::vector<std::unique_ptr<Launch>>& spare) {
+  bool changed = false;
+  while (!queue_.empty()) {
+    Launch& head = *queue_.front();
+    if (!head.submitted()) {
+      head.submit(engine);
+      changed = true;
+    }
+    if (!head.done()) break;
+    if (status_.ok()) status_ = head.status();
+    head.clear();
+    spare.push_back(queue_.pop());
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace isthmus::exec

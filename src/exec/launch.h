@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that begin together (one, or those of a group, perhaps of several local ranks), and host streams: queues of launches that
+// run one after the other. Filled by comm/, driven by Process under its lock. A launch that fails reports the first failure.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/fifo.h"
+#include "base/status.h"
+#include "exec/engine.h"
+
+namespace isthmus::exec {
+
+/// Reusable: clear() keeps the memory, so that a warm launch allocates nothing.
+class Launch {
+ public:
+  /// One call with the memory its spans point into.
+  struct Item {
+    Endpoint* endpoint = nullptr;
+    Call call;
+    Ticket ticket;
+    std::vector<std::byte*> user_buffers;
+    std::vector<uint64_t> user_bytes, user_keys;
+  };
+
+  /// A fresh item at the end (valid until the next add).
+  Item& add();
+  [[nodiscard]] bool empty() const { return used_ == 0; }
+  /// Begins every call, in order. A call that cannot begin fails its endpoint, so that nobody waits for it.
+  void submit(Engine& engine);
+  [[nodiscard]] bool submitted() const { return submitted_; }
+  [[nodiscard]] bool done() const;
+  /// The first failure among the calls; meaningful once done().
+  [[nodiscard]] Status status() const;
+  void clear();
+
+ private:
+  std::vector<std::unique_ptr<Item>> items_;  ///< tickets must not move
+  size_t used_ = 0;
+  bool submitted_ = false;
+};
+
+/// An in-order queue of launches.
+class Stream {
+ public:
+  void push(std::unique_ptr<Launch> launch) { queue_.push(std::move(launch)); }
+  /// Begins the next launch once the one before is done; hands finished ones to `spare`. True if anything changed.
+  bool poll(Engine& engine, std::vector<std::unique_ptr<Launch>>& spare);
+  [[nodiscard]] bool idle() const { return queue_.empty(); }
+  /// The first failure of a launch on this stream.
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  Fifo<std::unique_ptr<Launch>> queue_;
+  Status status_;
+};
+
+}  // namespace isthmus::exec

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine with all ranks of a communicator in one process: results, flow control without credit, failures, reuse of memory.
+#include "exec/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "exec/launch.h"
+#include "plan/builder.h"
+#include "plan/send_recv.h"
+#include "transport/local/loopback.h"
+
+namespace isthmus::exec {
+namespace {
+
+void emit_ring(const plan::Shape& shape, plan::Builder& b) {
+  const plan::Group& g = shape.group;
+  const auto ranks = static_cast<uint32_t>(g.size);
+  b.split(ranks);
+  const auto cell = [&](int32_t at) { return static_cast<uint32_t>(g.wrap(at)); };
+  for (int32_t step = 0; step + 1 < g.size; ++step) {
+    const uint32_t give = cell(g.position - step), take = cell(g.position - step - 1);
+    b.send(g.next(), step == 0 ? b.in(give, give + 1) : b.out(give, give + 1));
+    b.recv_reduce(g.previous(), b.out(take, take + 1), b.in(take, take + 1));
+  }
+  const uint32_t mine = cell(g.position + 1);
+  if (g.size == 1) b.copy(b.out(0, 1), b.in(0, 1));
+  b.complete(b.out(mine, mine + 1));
+  for (int32_t step = 0; step + 1 < g.size; ++step) {
+    const uint32_t give = cell(g.position + 1 - step), take = cell(g.position - step);
+    b.send(g.next(), b.out(give, give + 1));
+    b.recv(g.previous(), b.out(take, take + 1));
+  }
+}
+
+// Everybody exchanges everything with everybody, in place: the kind of plan that needs staging.
+void emit_exchange(const plan::Shape& shape, plan::Builder& b) {
+  const plan::Group& g = shape.group;
+  b.split(1);
+  if (g.size == 1) b.copy(b.out(0, 1), b.in(0, 1));
+  for (int32_t mask = 1; mask < g.size; mask *= 2) {
+    const int32_t partner = g.position ^ mask;
+    const plan::Chunk from = mask == 1 ? b.in(0, 1) : b.out(0, 1);
+    b.send(partner, from);
+    b.recv_reduce(partner, b.out(0, 1), from);
+  }
+  b.complete(b.out(0, 1));
+}
+
+constexpr plan::Algorithm kRing = {.name = "test_ring",
+                                   .collective = Collective::allreduce,
+                                   .needs = {},
+                                   .tunables = {},
+                                   .steps_formula = "",
+                                   .bytes_formula = "",
+                                   .emit = emit_ring};
+constexpr plan::Algorithm kExchange = {.name = "test_exchange",
+                                       .collective = Collective::allreduce,
+                                       .needs = {.power_of_two = true},
+                                       .tunables = {},
+                                       .steps_formula = "",
+                                       .bytes_formula = "",
+                                       .emit = emit_exchange};
+
+class Job {
+ public:
+  explicit Job(int32_t ranks, Limits limits = {}, WatchLimits watch = {})
+      : ranks_(ranks), engine_(limits, watch, kernels::select_target(), pool_), loopback_(engine_) {
+    engine_.add_transport(loopback_);
+    EXPECT_TRUE(loopback_.add_peer(0, {}).ok());
+    const std::vector<transport::PeerId> peers(static_cast<size_t>(ranks), 0);
+    const std::vector<transport::Transport*> transports(static_cast<size_t>(ranks), &loopback_);
+    for (int32_t rank = 0; rank < ranks; ++rank) endpoints_.push_back(&engine_.open(7, rank, peers, transports));
+  }
+
+  void allreduce(Launch& launch, int32_t rank, const plan::Algorithm& algorithm, const float* in, float* out, uint64_t count) {
+    plan::Shape shape{.collective = Collective::allreduce, .group = {.ranks = {}, .size = ranks_, .position = rank}, .in_place = in == out};
+    auto plan = plan::build(algorithm, shape);
+    ASSERT_TRUE(plan.ok()) << plan.status().text();
+    Launch::Item& item = launch.add();
+    item.endpoint = endpoints_[static_cast<size_t>(rank)];
+    item.call.program = std::make_shared<const Program>(std::move(*plan));
+    item.call.signature = {.collective = Collective::allreduce, .type = DataType::float32, .op = ReduceOp::sum, .count = count};
+    item.call.in = reinterpret_cast<const std::byte*>(in);
+    item.call.out = reinterpret_cast<std::byte*>(out);
+  }
+
+  void transfer(Launch& launch, int32_t rank, const std::vector<plan::Transfer>& transfers, const std::vector<void*>& buffers) {
+    plan::Plan plan;
+    plan::Binding binding;
+    ASSERT_TRUE(plan::build_send_recv(rank, ranks_, transfers, plan, binding).ok());
+    Launch::Item& item = launch.add();
+    item.endpoint = endpoints_[static_cast<size_t>(rank)];
+    item.call.program = std::make_shared<const Program>(std::move(plan));
+    item.call.signature = {.collective = Collective::sendrecv, .type = DataType::uint8};
+    for (size_t i = 0; i < transfers.size(); ++i) {
+      item.user_buffers.push_back(static_cast<std::byte*>(buffers[i]));
+      item.user_bytes.push_back(transfers[i].bytes);
+      item.user_keys.push_back(transfers[i].bytes);
+    }
+  }
+
+  /// Polls until the launch is done; false if it is not after many polls that moved nothing.
+  bool run(Launch& launch, TimeNs step_ns = 0) {
+    launch.submit(engine_);
+    return finish(launch, step_ns);
+  }
+  bool finish(Launch& launch, TimeNs step_ns = 0) {
+    for (int idle = 0; idle < 10'000 && !launch.done(); ++idle) {
+      now_ += step_ns;
+      if (engine_.poll(now_)) idle = 0;
+    }
+    return launch.done();
+  }
+
+  int32_t ranks_;
+  memory::Pool pool_;
+  Engine engine_;
+  transport::Loopback loopback_;
+  std::vector<Endpoint*> endpoints_;
+  TimeNs now_ = 0;
+};
+
+class Allreduce : public testing::TestWithParam<std::tuple<const plan::Algorithm*, int32_t, uint64_t, bool>> {};
+
+TEST_P(Allreduce, SumsOnEveryRank) {
+  const auto [algorithm, ranks, count, in_place] = GetParam();
+  for (const uint64_t offer_bytes : {uint64_t{1}, UINT64_MAX}) {  // everything read in place, everything pushed
+    for (const uint64_t eager_bytes : {uint64_t{0}, uint64_t{1000}, uint64_t{256} << 10}) {
+      Job job(ranks, {.eager_bytes = eager_bytes, .offer_bytes = offer_bytes, .piece_bytes = 4096, .inline_bytes = 64});
+      std::vector<std::vector<float>> in, out;
+      for (int32_t rank = 0; rank < ranks; ++rank) {
+        in.emplace_back(count);
+        for (uint64_t i = 0; i < count; ++i) in.back()[i] = static_cast<float>((rank + 1) * 1000 + static_cast<int32_t>(i % 97));
+        out.emplace_back(count, -1.0F);
+      }
+      const auto inputs = in;
+      Launch launch;
+      for (int32_t rank = 0; rank < ranks; ++rank) {
+        const auto r = static_cast<size_t>(rank);
+        job.allreduce(launch, rank, *algorithm, in[r].data(), in_place ? in[r].data() : out[r].data(), count);
+      }
+      ASSERT_TRUE(job.run(launch)) << "hangs: offers from " << offer_bytes << ", credit " << eager_bytes;
+      ASSERT_TRUE(launch.status().ok()) << launch.status().text();
+      for (int32_t rank = 0; rank < ranks; ++rank) {
+        const auto& result = in_place ? in[static_cast<size_t>(rank)] : out[static_cast<size_t>(rank)];
+        for (uint64_t i = 0; i < count; ++i) {
+          float sum = 0;
+          for (const auto& input : inputs) sum += input[i];
+          ASSERT_EQ(result[i], sum) << "rank " << rank << " element " << i;
+        }
+      }
+      launch.clear();
+      job.engine_.poll(0);
+      EXPECT_LE(job.pool_.counters().lent_bytes, 4096U) << "only the bounce buffer stays lent";
+    }
+  }
+}
+
+const auto kCounts = testing::Values<uint64_t>(0, 1, 7, 1000, 30'011);
+INSTANTIATE_TEST_SUITE_P(Ring, Allreduce,
+                         testing::Combine(testing::Values(&kRing), testing::Values(1, 2, 3, 4, 8), kCounts, testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Exchange, Allreduce,
+                         testing::Combine(testing::Values(&kExchange), testing::Values(1, 2, 4, 8), kCounts, testing::Bool()));
+
+TEST(Engine, ManyCallsOneAfterTheOther) {
+  Job job(4);
+  std::vector<std::vector<float>> data(4, std::vector<float>(64, 1.0F));
+  for (int call = 0; call < 200; ++call) {
+    Launch launch;
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      auto* buffer = data[static_cast<size_t>(rank)].data();
+      job.allreduce(launch, rank, kRing, buffer, buffer, 64);
+    }
+    ASSERT_TRUE(job.run(launch));
+    for (auto& buffer : data) {
+      for (float& x : buffer) {
+        ASSERT_EQ(x, 4.0F);
+        x = 1.0F;
+      }
+    }
+  }
+}
+
+// A rank may be a call ahead: its frames wait until the call begins here.
+TEST(Engine, FramesOfLaterCallsWait) {
+  Job job(2);
+  std::vector<float> a(100, 1), b(100, 2), c(100, 3), d(100, 4);
+  Launch first, second;
+  job.allreduce(first, 0, kExchange, a.data(), a.data(), 100);
+  job.allreduce(first, 0, kExchange, c.data(), c.data(), 100);
+  first.submit(job.engine_);
+  for (int i = 0; i < 50; ++i) job.engine_.poll(0);
+  EXPECT_FALSE(first.done());
+  job.allreduce(second, 1, kExchange, b.data(), b.data(), 100);
+  job.allreduce(second, 1, kExchange, d.data(), d.data(), 100);
+  ASSERT_TRUE(job.run(second));
+  ASSERT_TRUE(job.finish(first));
+  EXPECT_EQ(a[99], 3.0F);
+  EXPECT_EQ(d[0], 7.0F);
+}
+
+TEST(Engine, MismatchFailsAndSticks) {
+  Job job(2);
+  std::vector<float> a(100, 1), b(101, 2);
+  Launch one, other;
+  job.allreduce(one, 0, kExchange, a.data(), a.data(), 100);
+  job.allreduce(other, 1, kExchange, b.data(), b.data(), 101);
+  one.submit(job.engine_);
+  ASSERT_TRUE(job.run(other));
+  ASSERT_TRUE(job.finish(one));
+  EXPECT_EQ(one.status().code(), Code::invalid_usage) << one.status().text();
+  EXPECT_EQ(other.status().code(), Code::invalid_usage);
+  Launch again;
+  job.allreduce(again, 0, kExchange, a.data(), a.data(), 100);
+  ASSERT_TRUE(job.run(again));
+  EXPECT_EQ(again.status().code(), Code::invalid_usage) << "a failed communicator refuses every later call";
+}
+
+TEST(Engine, TimesOutNamingWhoIsMissing) {
+  Job job(3, {}, {.warn_after_ns = kSecondNs, .operation_timeout_ns = 5 * kSecondNs});
+  std::vector<std::string> warnings;
+  job.engine_.on_warning = [&](const std::string& line) { warnings.push_back(line); };
+  std::vector<float> a(10, 1), b(10, 1);
+  Launch launch;
+  job.allreduce(launch, 0, kRing, a.data(), a.data(), 10);
+  job.allreduce(launch, 1, kRing, b.data(), b.data(), 10);
+  ASSERT_TRUE(job.run(launch, kSecondNs / 4));
+  EXPECT_EQ(launch.status().code(), Code::timeout);
+  EXPECT_NE(launch.status().text().find("2"), std::string::npos) << launch.status().text();
+  EXPECT_FALSE(warnings.empty());
+}
+
+// Sends and receives match in order, whatever groups the two sides made of them, even without any credit.
+TEST(Engine, SendRecvMatchesAcrossGroupings) {
+  for (const uint64_t eager_bytes : {uint64_t{0}, uint64_t{64} << 10}) {
+    for (const uint64_t offer_bytes : {uint64_t{8} << 10, UINT64_MAX}) {
+      Job job(2, {.eager_bytes = eager_bytes, .offer_bytes = offer_bytes});
+      std::vector<uint8_t> first(10, 1), second(50'000, 2), third(1, 3);
+      std::vector<uint8_t> got_first(10), got_second(50'000), got_third(1);
+      Launch sends, recv1, recv2;
+      job.transfer(sends, 0, {{1, true, 10}, {1, true, 50'000}, {1, true, 0}, {1, true, 1}},
+                   {first.data(), second.data(), nullptr, third.data()});
+      job.transfer(recv1, 1, {{0, false, 10}}, {got_first.data()});
+      job.transfer(recv2, 1, {{0, false, 50'000}, {0, false, 0}, {0, false, 1}}, {got_second.data(), nullptr, got_third.data()});
+      sends.submit(job.engine_);
+      ASSERT_TRUE(job.run(recv1));
+      ASSERT_TRUE(job.run(recv2));
+      ASSERT_TRUE(job.finish(sends));
+      EXPECT_TRUE(sends.status().ok()) << sends.status().text();
+      EXPECT_EQ(got_first, first);
+      EXPECT_EQ(got_second, second);
+      EXPECT_EQ(got_third, third);
+    }
+  }
+}
+
+TEST(Engine, WarmCallsAllocateNothing) {
+  Job job(2);
+  std::vector<float> a(1 << 16, 1), b(1 << 16, 1);
+  Launch launch;
+  uint64_t before = 0;
+  for (int call = 0; call < 20; ++call) {
+    if (call == 5) before = job.pool_.counters().system_allocations;
+    job.allreduce(launch, 0, kExchange, a.data(), a.data(), a.size() - static_cast<size_t>(call));
+    job.allreduce(launch, 1, kExchange, b.data(), b.data(), b.size() - static_cast<size_t>(call));
+    ASSERT_TRUE(job.run(launch));
+    launch.clear();
+  }
+  EXPECT_EQ(job.pool_.counters().system_allocations, before);
+}
+
+}  // namespace
+}  // namespace isthmus::exec
