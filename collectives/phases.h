@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The phases that algorithms are made of: a reduce-scatter phase leaves each share summed at one position, an allgather phase
+// brings all shares everywhere. They take a Group and one chunk a position, so that they compose over any subset of ranks and
+// any part of the grid. Called by the algorithms of collectives/; errors are held by the builder.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/algorithm.h"
+#include "plan/builder.h"
+
+namespace isthmus::collectives {
+
+using plan::Builder;
+using plan::Chunk;
+using plan::Group;
+using plan::Shape;
+
+/// One chunk for each position of a group: Chunks[p] is the share of position p.
+using Chunks = std::span<const Chunk>;
+
+/// Cell borders fall on multiples of this many elements, so that neighbours rarely write one cache line.
+inline constexpr uint32_t kCellAlign = 16;
+
+/// All of the shape's group, in the builder's numbering of peers.
+Group everyone(const Shape& shape);
+
+/// allgather: the caller's own block.
+Chunk own_block(const Shape& shape, Builder& b);
+/// `whole` cut into `parts` chunks of equally many cells.
+std::vector<Chunk> shares(const Chunk& whole, int32_t parts);
+/// Cell `index` of a chunk, counted from its first.
+Chunk cell_of(const Chunk& chunk, uint32_t index);
+/// Neighbouring shares [begin, end) as one chunk.
+Chunk joined(Chunks shares, int32_t begin, int32_t end);
+/// Completes a chunk cell by cell, as phases that work cell by cell have written it.
+void complete_cells(Builder& b, const Chunk& chunk);
+/// `to` = `from` unless they are the same chunk.
+void place(Builder& b, const Chunk& to, const Chunk& from);
+
+// --- ring: neighbours only, P-1 steps, each cell its own pipeline --------------------------------------------------------------
+
+/// Share p ends up summed in to[p] at position p; other entries of `to` hold partials on their way. Two shares that follow each other
+/// around the ring may not have the same home; every other one may.
+void ring_reduce_scatter(Builder& b, const Group& group, Chunks from, Chunks to);
+/// Share p, held in `own` by position p, ends up in to[p] everywhere.
+void ring_allgather(Builder& b, const Group& group, const Chunk& own, Chunks to);
+
+// --- direct: everybody with everybody, one step --------------------------------------------------------------------------------
+
+/// `result` = the sum of all positions' from[own position], added in the order of positions.
+void direct_reduce_scatter(Builder& b, const Group& group, Chunks from, const Chunk& result);
+/// As ring_allgather.
+void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks to);
+
+// --- halving and doubling: ceil(log2 P) steps for any P -------------------------------------------------------------------------
+
+/// One halving of a set of positions: the sides exchange, and each goes on with its own shares. Where the sides are uneven the last
+/// position of the larger one has no partner: it gives its part to the last of the smaller side, and later gets it back from there.
+struct Halving {
+  int32_t mine_begin = 0, mine_end = 0;      ///< shares that my side goes on with
+  int32_t theirs_begin = 0, theirs_end = 0;  ///< shares of the other side
+  int32_t partner = -1;                      ///< whom I exchange with
+  int32_t helper = -1;                       ///< instead of a partner: who takes my part
+  int32_t helped = -1;                       ///< besides the partner: whose part I take
+};
+
+/// Which positions form the sides. Far: [0, P/2) against the rest, position p ends with share p, the farthest pairs exchange the largest
+/// halves. Near: even against odd positions, so that neighbours exchange the largest halves; shares are dealt out accordingly.
+enum class Pairing : uint8_t { far, near };
+
+/// The halvings that one position goes through, largest first, and the share that it ends with.
+struct Halvings {
+  std::vector<Halving> steps;
+  int32_t share = 0;
+};
+Halvings halvings(const Group& group, Pairing pairing);
+
+/// `result` = my share's sum. `work` holds partials of the shares that my side goes on with; its cells are those of `from`.
+void halving_reduce_scatter(Builder& b, const Group& group, const Halvings& halvings, Chunks from, const Chunk& work, const Chunk& result);
+/// The way back: my share lies in `own`; to[s] ends up with share s everywhere.
+void doubling_allgather(Builder& b, const Group& group, const Halvings& halvings, const Chunk& own, Chunks to);
+
+}  // namespace isthmus::collectives

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one list of algorithms, and the page generated from it. To add an algorithm, write its file and add its line here. Cannot fail.
+#include "collectives/registry.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace isthmus::collectives {
+
+#define ISTHMUS_ALGORITHMS(add)                                                                                                           \
+  add(allreduce_recursive_doubling) add(allreduce_halving_doubling) add(allreduce_direct) add(allreduce_ring) add(reduce_scatter_halving) \
+      add(reduce_scatter_direct) add(reduce_scatter_ring) add(allgather_doubling) add(allgather_direct) add(allgather_ring)               \
+          add(broadcast_binomial) add(broadcast_chain) add(reduce_binomial) add(reduce_chain) add(barrier_dissemination)
+
+#define ISTHMUS_DECLARE(algorithm) extern const plan::Algorithm algorithm;
+ISTHMUS_ALGORITHMS(ISTHMUS_DECLARE)
+
+std::span<const plan::Algorithm* const> registry() {
+#define ISTHMUS_ADDRESS(algorithm) &algorithm,
+  static constexpr const plan::Algorithm* kAll[] = {ISTHMUS_ALGORITHMS(ISTHMUS_ADDRESS)};
+  return kAll;
+}
+
+const plan::Algorithm* find(Collective collective, std::string_view name) {
+  for (const plan::Algorithm* algorithm : registry()) {
+    if (algorithm->collective == collective && algorithm->name == name) return algorithm;
+  }
+  return nullptr;
+}
+
+std::string names_of(Collective collective, int32_t ranks) {
+  std::string names;
+  for (const plan::Algorithm* algorithm : registry()) {
+    if (algorithm->collective != collective || (ranks > 0 && !serves(*algorithm, ranks))) continue;
+    names += names.empty() ? "" : ", ";
+    names += algorithm->name;
+  }
+  return names;
+}
+
+namespace {
+
+std::string ranks_words(const plan::Needs& needs) {
+  std::string words = needs.power_of_two ? "powers of two" : "any";
+  if (needs.min_ranks > 1) words += fmt::format(" from {}", needs.min_ranks);
+  if (needs.max_ranks < INT32_MAX) words += fmt::format(" up to {}", needs.max_ranks);
+  return words;
+}
+
+std::string tunables_words(std::span<const plan::Tunable> tunables) {
+  std::string words;
+  for (const plan::Tunable& tunable : tunables) {
+    words += fmt::format("{}{} {}-{}", words.empty() ? "" : ", ", tunable.name, tunable.min, tunable.max);
+  }
+  return words.empty() ? "none" : words;
+}
+
+constexpr std::string_view kPageHead = R"(# Algorithms
+
+This page is generated from the registry in `collectives/registry.cc`; a test compares the two, and another checks each formula
+against the plans themselves for many rank counts.
+
+*Steps* is the number of messages on the longest chain of messages that wait for each other. *Bytes* is what a rank sends, on average over
+the ranks; rooted trees load their root more. P: ranks. N: bytes of the larger of the two buffers. lg: logarithm to base 2. K: the largest
+power of two that is not above P. F: 0 if P is a power of two, else 1.
+
+| collective | algorithm | ranks | tunables | steps | bytes |
+|---|---|---|---|---|---|
+)";
+
+}  // namespace
+
+std::string algorithms_markdown() {
+  std::string page(kPageHead);
+  for (const plan::Algorithm* algorithm : registry()) {
+    page += fmt::format("| {} | {} | {} | {} | {} | {} |\n", name_of(algorithm->collective), algorithm->name, ranks_words(algorithm->needs),
+                        tunables_words(algorithm->tunables), algorithm->steps_formula, algorithm->bytes_formula);
+  }
+  return page;
+}
+
+}  // namespace isthmus::collectives

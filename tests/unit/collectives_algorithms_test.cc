@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every algorithm of the registry builds for many rank counts, roots, buffer modes and ops, within its scratch.
+#include <gtest/gtest.h>
+
+#include <fmt/core.h>
+
+#include <vector>
+
+#include "collectives/registry.h"
+#include "plan/builder.h"
+
+namespace isthmus::collectives {
+namespace {
+
+using plan::Algorithm;
+using plan::Plan;
+using plan::Shape;
+
+/// The plans of all ranks, or nothing (a test failure then).
+std::vector<Plan> plans_of(const Algorithm& algorithm, Shape shape) {
+  std::vector<Plan> world;
+  for (shape.group.position = 0; shape.group.position < shape.group.size; ++shape.group.position) {
+    auto built = plan::build(algorithm, shape);
+    EXPECT_TRUE(built.ok()) << built.status().text();
+    if (!built.ok()) return {};
+    world.push_back(std::move(*built));
+  }
+  return world;
+}
+
+/// Shapes that differ in what the algorithm may see: op and map, buffers, segments, root.
+std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks) {
+  struct Reduction {
+    ReduceOp op;
+    bool map_in;
+  };
+  const std::vector<Reduction> reductions =
+      algorithm.collective == Collective::barrier ? std::vector<Reduction>{{ReduceOp::max, false}}
+      : is_reducing(algorithm.collective) ? std::vector<Reduction>{{ReduceOp::sum, false}, {ReduceOp::avg, false}, {ReduceOp::sum, true}}
+                                          : std::vector<Reduction>{{ReduceOp::sum, false}};
+  const std::vector<uint32_t> segments = algorithm.tunables.empty() ? std::vector<uint32_t>{1} : std::vector<uint32_t>{1, 3};
+  const int32_t roots = is_rooted(algorithm.collective) ? ranks : 1;
+  std::vector<Shape> shapes;
+  for (const Reduction& reduction : reductions) {
+    for (bool in_place : {false, true}) {
+      for (uint32_t count : segments) {
+        for (int32_t root = 0; root < roots; ++root) {
+          shapes.push_back({.collective = algorithm.collective,
+                            .group = {.ranks = {}, .size = ranks},
+                            .root = is_rooted(algorithm.collective) ? root : -1,
+                            .in_place = in_place,
+                            .op = reduction.op,
+                            .map_in = reduction.map_in,
+                            .segments = count});
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+class AlgorithmTest : public testing::TestWithParam<const Algorithm*> {};
+
+TEST_P(AlgorithmTest, BuildsForManyRankCounts) {
+  std::vector<int32_t> rank_counts;
+  for (int32_t ranks = 1; ranks <= 17; ++ranks) rank_counts.push_back(ranks);
+  rank_counts.push_back(33);
+  for (int32_t ranks : rank_counts) {
+    for (const Shape& shape : shapes_of(*GetParam(), ranks)) {
+      if (ranks == 33 && shape.root > 1) continue;
+      ASSERT_EQ(plans_of(*GetParam(), shape).size(), static_cast<size_t>(ranks));
+    }
+  }
+}
+
+std::string test_name(const testing::TestParamInfo<const Algorithm*>& info) {
+  return fmt::format("{}_{}", name_of(info.param->collective), info.param->name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, AlgorithmTest, testing::ValuesIn(registry().begin(), registry().end()), test_name);
+
+TEST(Algorithms, ServeASubsetOfTheRanks) {
+  const std::vector<int32_t> members = {6, 2, 5};
+  for (const Algorithm* algorithm : registry()) {
+    Shape shape = {.collective = algorithm->collective,
+                   .group = {.ranks = members, .size = 3, .position = 1},
+                   .root = is_rooted(algorithm->collective) ? 2 : -1,
+                   .op = algorithm->collective == Collective::barrier ? ReduceOp::max : ReduceOp::sum};
+    plan::Builder builder(shape, algorithm->name, 8);
+    algorithm->emit(shape, builder);
+    const auto built = builder.finish();
+    ASSERT_TRUE(built.ok()) << built.status().text();
+    EXPECT_EQ(built->rank, 2);
+    for (const plan::PeerTraffic& traffic : built->peers) EXPECT_TRUE(traffic.peer == 6 || traffic.peer == 5);
+  }
+}
+
+/// Elements of scratch for `count` elements a block.
+uint64_t scratch_elements(const Plan& plan, uint64_t count) {
+  plan::Binding binding;
+  plan::bind(plan.grid, count, binding);
+  uint64_t elements = 0;
+  for (const plan::Region& region : plan.regions) {
+    if (region.place == plan::Place::scratch) elements += binding.elements(region.begin, region.end);
+  }
+  return elements;
+}
+
+TEST(Algorithms, ReduceScatterNeedsLittleScratch) {
+  constexpr int32_t kRanks = 16;
+  constexpr uint64_t kCount = 1600;
+  struct Limit {
+    std::string_view name;
+    uint64_t blocks;
+  };
+  for (const Limit& limit : {Limit{"ring", 2}, Limit{"direct", 1}, Limit{"halving", kRanks / 2}}) {
+    const Algorithm* algorithm = find(Collective::reduce_scatter, limit.name);
+    ASSERT_NE(algorithm, nullptr);
+    for (const Plan& plan : plans_of(*algorithm, {.collective = Collective::reduce_scatter, .group = {.ranks = {}, .size = kRanks}})) {
+      EXPECT_LE(scratch_elements(plan, kCount), limit.blocks * kCount) << limit.name << " at rank " << plan.rank;
+    }
+  }
+}
+
+TEST(Algorithms, TwoRanksExchangeTheirHalvesInPlace) {
+  for (std::string_view name : {"ring", "direct", "halving_doubling"}) {
+    for (bool in_place : {false, true}) {
+      const Algorithm* algorithm = find(Collective::allreduce, name);
+      ASSERT_NE(algorithm, nullptr);
+      for (const Plan& plan : plans_of(*algorithm, {.group = {.ranks = {}, .size = 2}, .in_place = in_place})) {
+        EXPECT_EQ(scratch_elements(plan, 64), 0u) << name;
+        int sends = 0;
+        for (const plan::Step& step : plan.steps) {
+          if (step.kind != plan::StepKind::send) continue;
+          ++sends;
+          EXPECT_TRUE(step.flags & plan::kReadInPlace) << name << (in_place ? " in place" : " out of place");
+        }
+        EXPECT_EQ(sends, 2) << name;
+        EXPECT_EQ(plan.steps.size(), 4u) << name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace isthmus::collectives
