@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one table of settings: name, default, parser, documentation. Read once per process by Process and by the tools; printed by
 // `isthmus settings`, generated into docs/settings.md. The only place that reads the environment. Parsing fails with the
-// variable's name, the offending text and what is accepted.
+// variable's name, the offending text and what is accepted; a bad value of an NCCL_* name is ignored with a warning instead, because
+// it was not written for us.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +17,7 @@
 
 namespace isthmus {
 
-/// Every setting, typed, at its default. Add a member here and a row in settings.cc, nowhere else.
+/// Every setting, typed, at its default. Add a member here and a row in settings_table.cc, nowhere else.
 struct Settings {
   // time limits
   TimeNs setup_timeout_ns = 30 * kSecondNs;
@@ -51,27 +51,39 @@ struct Settings {
   std::string debug;
   std::string debug_file;
   std::string debug_subsys;
+  // where files are
+  std::string conf_file;    ///< "": ~/.nccl.conf
+  std::string runtime_dir;  ///< XDG_RUNTIME_DIR; "": none
+  std::string temp_dir = "/tmp";
+  friend bool operator==(const Settings&, const Settings&) = default;
 };
 
 /// One row, for printing. `value` is the current text, `source` who set it.
 struct SettingRow {
   std::string_view name, default_text, doc;
+  std::string_view nccl_name;  ///< "": none
   std::string value;
   std::string source;  ///< "default", "environment", "/etc/nccl.conf", ...
 };
 
 struct SettingsReport {
   std::vector<SettingRow> rows;
-  std::vector<std::string> warnings;  ///< unknown ISTHMUS_* names with the nearest match, ignored NCCL_* names
+  std::vector<std::string> warnings;  ///< unknown ISTHMUS_* names with the nearest match, ignored NCCL_* names and values
 };
 
-/// How to look a variable up; tests and the simulator pass their own.
-using Lookup = std::function<std::optional<std::string>(std::string_view name)>;
+/// Named values from one place; tests and the simulator make their own.
+struct SettingSource {
+  std::string name;  ///< for messages: "environment", "/etc/nccl.conf"
+  std::map<std::string, std::string, std::less<>> variables;
+};
 
-/// Parses all rows. `names` lists every variable of the source so that unknown ones can be reported.
-Result<Settings> parse_settings(const Lookup& lookup, std::span<const std::string> names, SettingsReport* report = nullptr);
-/// From the environment, then NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf (the environment wins). Ignores everything when the
-/// process runs with elevated privileges (AT_SECURE).
+/// Parses all rows. Of several sources the first that has a name wins; a row's ISTHMUS_* name wins over its NCCL_* name. Names that
+/// begin with neither are looked up (TMPDIR), never reported.
+Result<Settings> parse_settings(std::span<const SettingSource> sources, SettingsReport* report = nullptr);
+/// The text of a configuration file: NAME=value lines, '#' starts a comment line.
+SettingSource parse_conf(std::string name, std::string_view text);
+/// From the environment, then NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf (the environment wins). Ignores everything, with a
+/// warning, when the process runs with elevated privileges (AT_SECURE).
 Result<Settings> settings_from_environment(SettingsReport* report = nullptr);
 /// docs/settings.md.
 std::string settings_markdown();

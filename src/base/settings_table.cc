@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one table of settings. A row's default text must parse to the member's default (tested).
+#include "base/settings_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/log.h"
+#include "base/text.h"
+
+namespace isthmus {
+namespace {
+
+using Notes = std::vector<std::string>;
+
+template <auto Member>
+Status duration(std::string_view text, Settings& settings, Notes&) {
+  ISTHMUS_ASSIGN(settings.*Member, parse_duration(text));
+  return {};
+}
+
+template <auto Member>
+Status byte_count(std::string_view text, Settings& settings, Notes&) {
+  ISTHMUS_ASSIGN(settings.*Member, parse_bytes(text));
+  return {};
+}
+
+template <auto Member>
+Status yes_or_no(std::string_view text, Settings& settings, Notes&) {
+  ISTHMUS_ASSIGN(settings.*Member, parse_bool(text));
+  return {};
+}
+
+template <auto Member>
+Status any_text(std::string_view text, Settings& settings, Notes&) {
+  settings.*Member = std::string(text);
+  return {};
+}
+
+/// One of `words`, in any case, stored as it is spelt in the list.
+Status one_of(std::string_view text, std::span<const std::string_view> words, std::string& out) {
+  for (const std::string_view word : words) {
+    if (lower(text) != lower(word)) continue;
+    out = word;
+    return {};
+  }
+  return invalid_argument(fmt::format("one of {} is accepted", join(words, ", ")));
+}
+
+Status auth(std::string_view text, Settings& settings, Notes&) {
+  static constexpr std::array<std::string_view, 2> kWords = {"psk", "none"};
+  return one_of(text, kWords, settings.auth);
+}
+
+Status socket_family(std::string_view text, Settings& settings, Notes&) {
+  static constexpr std::array<std::string_view, 2> kWords = {"AF_INET", "AF_INET6"};
+  settings.socket_family.clear();
+  return text.empty() ? Status() : one_of(text, kWords, settings.socket_family);
+}
+
+Status ports(std::string_view text, Settings& settings, Notes&) {
+  settings.port_first = settings.port_last = 0;
+  if (text.empty()) return {};
+  const size_t dash = text.find('-');
+  const auto first = parse_unsigned(trim(text.substr(0, dash)), UINT16_MAX);
+  const auto last = dash == std::string_view::npos ? first : parse_unsigned(trim(text.substr(dash + 1)), UINT16_MAX);
+  if (!first.ok() || !last.ok() || *first == 0 || *first > *last)
+    return invalid_argument("a range of ports is accepted, such as 4000-4100");
+  settings.port_first = static_cast<uint16_t>(*first);
+  settings.port_last = static_cast<uint16_t>(*last);
+  return {};
+}
+
+Status tcp_streams(std::string_view text, Settings& settings, Notes&) {
+  const auto streams = parse_unsigned(text, 64);
+  if (!streams.ok() || *streams == 0) return invalid_argument("a number of streams from 1 to 64 is accepted");
+  settings.tcp_streams = static_cast<uint32_t>(*streams);
+  return {};
+}
+
+Status debug(std::string_view text, Settings& settings, Notes&) {
+  if (!text.empty()) ISTHMUS_TRY(parse_log_level(text).status());
+  settings.debug = upper(text);
+  return {};
+}
+
+Status debug_subsys(std::string_view text, Settings& settings, Notes&) {
+  ISTHMUS_TRY(parse_subsystems(text).status());
+  settings.debug_subsys = upper(text);
+  return {};
+}
+
+// --- choice of algorithm: "allreduce:ring,broadcast:binomial"; a name alone is for every collective ---------------------------
+
+constexpr std::array kChoosable = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                                   Collective::broadcast, Collective::reduce,         Collective::barrier};
+
+std::optional<Collective> parse_collective(std::string_view text) {
+  for (const Collective collective : kChoosable) {
+    std::string name(name_of(collective));
+    if (lower(text) == name) return collective;
+    name.erase(std::remove(name.begin(), name.end(), '_'), name.end());  // NCCL writes reducescatter
+    if (lower(text) == name) return collective;
+  }
+  return std::nullopt;
+}
+
+/// The algorithm chosen for each collective; of several words on one collective the last counts.
+class Choices {
+ public:
+  void set(Collective collective, std::string_view algorithm_name) { names_[static_cast<size_t>(collective)] = lower(algorithm_name); }
+  void set_all(std::string_view algorithm_name) {
+    for (const Collective collective : kChoosable) set(collective, algorithm_name);
+  }
+  [[nodiscard]] std::string text() const {
+    std::string out;
+    for (const Collective collective : kChoosable) {
+      const std::string& name = names_[static_cast<size_t>(collective)];
+      if (!name.empty()) out += fmt::format("{}{}:{}", out.empty() ? "" : ",", name_of(collective), name);
+    }
+    return out;
+  }
+
+ private:
+  std::array<std::string, kCollectives> names_;
+};
+
+Status algorithm(std::string_view text, Settings& settings, Notes&) {
+  Choices choices;
+  for (const std::string_view piece : split(text, ',')) {
+    const size_t colon = piece.find(':');
+    if (colon == std::string_view::npos) {
+      choices.set_all(piece);
+      continue;
+    }
+    const auto collective = parse_collective(trim(piece.substr(0, colon)));
+    const std::string_view name = trim(piece.substr(colon + 1));
+    if (!collective || name.empty()) {
+      return invalid_argument("a list such as allreduce:ring,broadcast:binomial is accepted, or one name for every collective");
+    }
+    choices.set(*collective, name);
+  }
+  settings.algorithm = choices.text();
+  return {};
+}
+
+/// The first of NCCL's names that means something here; the rest go to `notes`.
+std::string_view first_known(std::string_view names, Notes& notes) {
+  std::string_view chosen;
+  for (const std::string_view name : split(names, ',')) {
+    const bool known = lower(name) == "ring" || lower(name) == "tree";
+    if (known && chosen.empty()) {
+      chosen = name;
+    } else {
+      notes.push_back(fmt::format("'{}' is not used", name));
+    }
+  }
+  return chosen;
+}
+
+/// NCCL_ALGO: "ring,tree;allreduce:tree;broadcast:ring". Groups without a collective speak for all; a group that begins with '^' only
+/// excludes, which has no counterpart here.
+Status nccl_algorithm(std::string_view text, Settings& settings, Notes& notes) {
+  Choices choices;
+  for (const std::string_view group : split(text, ';')) {
+    const size_t colon = group.find(':');
+    const std::string_view names = trim(colon == std::string_view::npos ? group : group.substr(colon + 1));
+    if (names.starts_with('^')) {
+      notes.push_back(fmt::format("'{}' only excludes and is not used", group));
+      continue;
+    }
+    const std::string_view name = first_known(names, notes);
+    if (name.empty()) continue;
+    if (colon == std::string_view::npos) {
+      choices.set_all(name);
+    } else if (const auto collective = parse_collective(trim(group.substr(0, colon))); collective) {
+      choices.set(*collective, name);
+    } else {
+      notes.push_back(fmt::format("'{}' names no collective and is not used", group));
+    }
+  }
+  settings.algorithm = choices.text();
+  return {};
+}
+
+constexpr std::array kDefinitions = {
+    SettingDefinition{"ISTHMUS_SETUP_TIMEOUT", "", "30s",
+                      "Making a communicator fails when it takes longer; the error names the missing ranks.",
+                      duration<&Settings::setup_timeout_ns>},
+    SettingDefinition{"ISTHMUS_PEER_TIMEOUT", "", "60s", "A rank from which nothing was heard for so long is taken for dead.",
+                      duration<&Settings::peer_timeout_ns>},
+    SettingDefinition{"ISTHMUS_WARN_AFTER", "", "10s",
+                      "An operation that takes longer is reported once, with who waits for whom; 0 for never.",
+                      duration<&Settings::warn_after_ns>},
+    SettingDefinition{"ISTHMUS_TIMEOUT", "", "0", "An operation that takes longer fails; 0 for no limit.",
+                      duration<&Settings::operation_timeout_ns>},
+    SettingDefinition{"ISTHMUS_HOSTID", "NCCL_HOSTID", "",
+                      "Which host this is: ranks with equal ids share memory. Empty: the kernel's boot id and namespaces.",
+                      any_text<&Settings::host_id>},
+    SettingDefinition{"ISTHMUS_SECRET_FILE", "", "",
+                      "With NCCL_COMM_ID: the file (mode 0600) with the job's secret. Empty: made on first use, on loopback only.",
+                      any_text<&Settings::secret_file>},
+    SettingDefinition{"ISTHMUS_AUTH", "", "psk",
+                      "psk: connections prove that they know the job's secret. none: anybody who reaches the ports may join.", auth},
+    SettingDefinition{"ISTHMUS_COMM_ID", "NCCL_COMM_ID", "", "host:port of rank 0, instead of an id that the program passes around.",
+                      any_text<&Settings::comm_id>},
+    SettingDefinition{
+        "ISTHMUS_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",
+        "Network interfaces: a list of prefixes; = in front asks for exact names, ^ excludes. Empty: all that others can reach.",
+        any_text<&Settings::socket_ifname>},
+    SettingDefinition{"ISTHMUS_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", "AF_INET or AF_INET6. Empty: both.", socket_family},
+    SettingDefinition{"ISTHMUS_PORTS", "", "", "The ports to listen on, such as 4000-4100. Empty: any.", ports},
+    SettingDefinition{"ISTHMUS_TCP_STREAMS", "", "1", "Connections to each rank of another host.", tcp_streams},
+    SettingDefinition{
+        "ISTHMUS_ALGO", "NCCL_ALGO", "",
+        "Algorithms by name, such as allreduce:ring,broadcast:binomial; a name alone is for every collective that has it; the "
+        "last word on a collective counts. Empty: by rules. Of NCCL_ALGO, ring and tree are translated.",
+        algorithm, nccl_algorithm},
+    SettingDefinition{"ISTHMUS_RULES_FILE", "", "", "A rule table (which algorithm for which size) that goes before the built-in one.",
+                      any_text<&Settings::rules_file>},
+    SettingDefinition{"ISTHMUS_DETERMINISTIC", "", "0", "Choose algorithms by size, ranks and topology only, never by measurement.",
+                      yes_or_no<&Settings::deterministic>},
+    SettingDefinition{"ISTHMUS_CHECK_PLANS", "", "0", "Prove every plan (result and freedom from deadlock) before its first use.",
+                      yes_or_no<&Settings::check_plans>},
+    SettingDefinition{"ISTHMUS_EAGER_BYTES", "", "256K", "How much a communicator may send to a rank that has not asked for it yet.",
+                      byte_count<&Settings::eager_bytes>},
+    SettingDefinition{"ISTHMUS_PLAN_CACHE_BYTES", "", "64M", "Memory for plans that may be used again.",
+                      byte_count<&Settings::plan_cache_bytes>},
+    SettingDefinition{"ISTHMUS_OFFER_BYTES", "", "8K", "Messages from this size on are read by the receiver where they lie, if it can.",
+                      byte_count<&Settings::offer_bytes>},
+    SettingDefinition{"ISTHMUS_SHM_DISABLE", "NCCL_SHM_DISABLE", "0", "Use no memory shared between processes.",
+                      yes_or_no<&Settings::shm_disable>},
+    SettingDefinition{"ISTHMUS_CMA_DISABLE", "", "0", "Never read another process's memory directly (process_vm_readv).",
+                      yes_or_no<&Settings::cma_disable>},
+    SettingDefinition{"ISTHMUS_SIMD", "", "", "The instruction set of the kernels, such as scalar or avx2. Empty: the best this CPU has.",
+                      any_text<&Settings::simd>},
+    SettingDefinition{"ISTHMUS_PROGRESS_CPUS", "", "", "CPUs of the progress thread, such as 0-3,8. Empty: those the process started with.",
+                      any_text<&Settings::progress_cpus>},
+    SettingDefinition{"ISTHMUS_DEBUG", "NCCL_DEBUG", "",
+                      "NONE, VERSION, WARN, INFO or TRACE. Empty: warnings only, and to stderr instead of stdout.", debug},
+    SettingDefinition{"ISTHMUS_DEBUG_FILE", "NCCL_DEBUG_FILE", "", "Where log lines go; %h is the host, %p the process. Empty: stdout.",
+                      any_text<&Settings::debug_file>},
+    SettingDefinition{"ISTHMUS_DEBUG_SUBSYS", "NCCL_DEBUG_SUBSYS", "",
+                      "What INFO and TRACE are about: INIT, COLL, NET, ..., ALL; ^ in front inverts. Empty: INIT,BOOTSTRAP,ENV.",
+                      debug_subsys},
+    SettingDefinition{"ISTHMUS_CONF_FILE", "NCCL_CONF_FILE", "",
+                      "A file of NAME=value lines, read after the environment and before /etc/nccl.conf. Empty: ~/.nccl.conf.",
+                      any_text<&Settings::conf_file>},
+    SettingDefinition{"XDG_RUNTIME_DIR", "", "", "Where the default secret file is made.", any_text<&Settings::runtime_dir>},
+    SettingDefinition{"TMPDIR", "", "/tmp", "Where the default secret file is made if there is no XDG_RUNTIME_DIR.",
+                      any_text<&Settings::temp_dir>},
+};
+
+}  // namespace
+
+std::span<const SettingDefinition> setting_definitions() { return kDefinitions; }
+
+}  // namespace isthmus
