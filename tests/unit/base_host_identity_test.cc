@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// host_identity.h: what counts as one host, and the CPU limits.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
+
+#include "base/host_identity.h"
+
+namespace isthmus {
+namespace {
+
+TEST(HostIdentity, EveryFactCounts) {
+  const HostFacts facts = {.boot_id = "b", .ipc_namespace = 1, .pid_namespace = 2, .net_namespace = 3};
+  std::set<uint64_t> ids = {host_id_of(facts)};
+  EXPECT_EQ(host_id_of(HostFacts(facts)), *ids.begin());
+  for (int change = 0; change < 4; ++change) {
+    HostFacts other = facts;
+    if (change == 0) other.boot_id = "c";
+    if (change == 1) other.ipc_namespace = 9;
+    if (change == 2) other.pid_namespace = 9;
+    if (change == 3) other.net_namespace = 9;
+    EXPECT_TRUE(ids.insert(host_id_of(other)).second) << change;
+  }
+}
+
+TEST(HostIdentity, SameForAllProcessesOfThisHost) {
+  const HostIdentity mine = read_host_identity({});
+  EXPECT_EQ(mine.warning, "");
+  EXPECT_EQ(mine.pid, getpid());
+  EXPECT_FALSE(mine.hostname.empty());
+  EXPECT_GE(mine.allowed_cpus, 1u);
+  EXPECT_LE(mine.allowed_cpus, std::thread::hardware_concurrency());
+  const pid_t child = fork();
+  if (child == 0) _exit(read_host_identity({}).host_id == mine.host_id ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(HostIdentity, NamespacesMakeAnotherHost) {
+  const uint64_t mine = read_host_identity({}).host_id;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWIPC) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWIPC) != 0) _exit(2);
+    _exit(read_host_identity({}).host_id != mine ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) GTEST_SKIP() << "namespaces cannot be made here";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(HostIdentity, TheSettingWins) {
+  Settings a, b;
+  a.host_id = "rack1";
+  b.host_id = "rack2";
+  EXPECT_EQ(read_host_identity(a).host_id, read_host_identity(a).host_id);
+  EXPECT_NE(read_host_identity(a).host_id, read_host_identity(b).host_id);
+  EXPECT_NE(read_host_identity(a).host_id, read_host_identity({}).host_id);
+}
+
+TEST(HostIdentity, Affinity) {
+  const pid_t child = fork();
+  if (child == 0) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof(one), &one) != 0) _exit(2);
+    _exit(read_host_identity({}).allowed_cpus == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(HostIdentity, Quotas) {
+  EXPECT_EQ(cpus_of_quota("200000 100000"), 2u);
+  EXPECT_EQ(cpus_of_quota("150000 100000"), 2u);
+  EXPECT_EQ(cpus_of_quota("1000 100000"), 1u);
+  EXPECT_EQ(cpus_of_quota("max 100000"), std::nullopt);
+  EXPECT_EQ(cpus_of_quota(""), std::nullopt);
+  EXPECT_EQ(cpus_of_quota("1 0"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace isthmus
