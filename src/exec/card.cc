@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The card's bytes. Called at communicator set-up; decode() refuses malformed and oversized cards.
+#include "exec/card.h"
+
+#include "base/bytes.h"
+
+namespace isthmus::exec {
+
+namespace {
+constexpr uint8_t kVersion = 1;
+constexpr size_t kMaxText = 256;
+constexpr size_t kMaxBlob = 512;
+}  // namespace
+
+std::vector<std::byte> ProcessCard::encode() const {
+  std::vector<std::byte> bytes(64 + hostname.size() + shm.size() + tcp.size());
+  Writer writer(bytes);
+  writer.u8(kVersion).fill(process).u64(host).i32(pid).sized_text(std::string_view(hostname).substr(0, kMaxText));
+  writer.sized_bytes(shm).sized_bytes(tcp);
+  bytes.resize(writer.written());
+  return bytes;
+}
+
+Result<ProcessCard> ProcessCard::decode(std::span<const std::byte> bytes) {
+  Reader reader(bytes);
+  if (const uint8_t version = reader.u8(); version != kVersion) {
+    return remote_error("a rank's process card has version " + std::to_string(version) + ", this build reads " + std::to_string(kVersion) +
+                        ": run the same Isthmus on all ranks");
+  }
+  ProcessCard card;
+  reader.fill(card.process);
+  card.host = reader.u64();
+  card.pid = reader.i32();
+  card.hostname = reader.sized_text(kMaxText);
+  const auto shm = reader.sized_bytes(kMaxBlob), tcp = reader.sized_bytes(kMaxBlob);
+  if (!reader.finished()) return remote_error("a rank's process card is malformed");
+  card.shm.assign(shm.begin(), shm.end());
+  card.tcp.assign(tcp.begin(), tcp.end());
+  return card;
+}
+
+}  // namespace isthmus::exec

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting and the progress thread. See driver.h. How a waiter waits: it polls; after a poll that moved nothing it spins if the
+// host has a CPU for every local rank, else it gives the CPU away; after a while it sleeps on the transports' descriptors.
+#include "exec/driver.h"
+
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace isthmus::exec {
+
+namespace {
+
+// A sleeper costs its waker a system call and itself a scheduling delay of tens of microseconds, so it pays to look around first.
+constexpr TimeNs kSpinNs = 100 * kMicrosecondNs;
+constexpr TimeNs kYieldNs = 300 * kMicrosecondNs;
+// Time limits are checked at least this often even when nothing arrives.
+constexpr TimeNs kLongestSleepNs = 50 * kMillisecondNs;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+TimeNs Driver::now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Driver::Driver(std::unique_ptr<Process> process) : process_(std::move(process)), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+Driver::~Driver() {
+  {
+    Lock lock(*this);
+    stop_ = true;
+  }
+  wake();
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+Driver::Lock::Lock(Driver& driver) : driver_(driver), lock_(driver.mutex_, std::defer_lock) {
+  if (lock_.try_lock()) return;
+  driver_.contenders_.fetch_add(1);
+  lock_.lock();
+  driver_.contenders_.fetch_sub(1);
+}
+
+void Driver::wake() {
+  if (blocked_.load() == 0) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));  // full means a wake-up is on its way already
+}
+
+// Threads that submit, abort or ask get the lock between two polls.
+void Driver::let_others_in(Lock& lock) {
+  lock.lock_.unlock();
+  sched_yield();
+  lock.lock_.lock();
+}
+
+bool Driver::wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns) {
+  while (!done()) {
+    if (now() >= deadline_ns) return false;
+    if (owned_ && !background_owner_) {  // somebody else makes progress for all
+      ++waiters_;
+      wake();
+      changed_.wait_for(lock.lock_, std::chrono::milliseconds(50));
+      --waiters_;
+      continue;
+    }
+    if (background_owner_) wake();
+    owned_ = true;
+    background_owner_ = false;
+    ++turn_;
+    make_progress(lock, done, deadline_ns);
+    owned_ = false;
+    changed_.notify_all();
+  }
+  return true;
+}
+
+// The owner's loop: polls until its own wait is over.
+void Driver::make_progress(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns) {
+  const bool may_spin = process_->may_spin();
+  TimeNs quiet_since = 0;
+  while (!done()) {
+    const TimeNs time = now();
+    if (time >= deadline_ns) return;
+    if (process_->poll(time)) {
+      quiet_since = 0;
+      if (waiters_ > 0) changed_.notify_all();
+    } else if (quiet_since == 0) {
+      quiet_since = time;
+    } else if (time - quiet_since > (may_spin ? kSpinNs : kYieldNs)) {
+      block(lock, std::min(deadline_ns, time + kLongestSleepNs), inline_fds_);
+    } else if (may_spin) {
+      relax();
+    } else {
+      let_others_in(lock);
+    }
+    if (contenders_.load(std::memory_order_relaxed) > 0) let_others_in(lock);
+  }
+}
+
+// Sleeps until a descriptor is ready, wake() or the time. The lock is free meanwhile.
+void Driver::block(Lock& lock, TimeNs until_ns, std::vector<pollfd>& fds) {
+  waits_.clear();
+  const uint64_t turn = turn_;
+  if (process_->arm(waits_) && !process_->busy()) {
+    fds.clear();
+    fds.push_back({.fd = wake_fd_, .events = POLLIN, .revents = 0});
+    for (const transport::Wait& wait : waits_) {
+      fds.push_back({.fd = wait.fd, .events = static_cast<short>(wait.write ? POLLIN | POLLOUT : POLLIN), .revents = 0});
+    }
+    const TimeNs left = std::max<TimeNs>(0, until_ns - now());
+    const timespec timeout{.tv_sec = left / kSecondNs, .tv_nsec = left % kSecondNs};
+    blocked_.fetch_add(1);
+    lock.lock_.unlock();
+    ppoll(fds.data(), fds.size(), &timeout, nullptr);
+    lock.lock_.lock();
+    blocked_.fetch_sub(1);
+    uint64_t wakes = 0;
+    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof(wakes));
+  }
+  if (turn == turn_) process_->disarm();  // else the next owner has armed for itself
+}
+
+void Driver::run_in_background() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { background(); });
+  changed_.notify_all();
+  wake();
+}
+
+void Driver::background() {
+  Lock lock(*this);
+  TimeNs quiet_since = 0;
+  while (!stop_) {
+    if (owned_ && !background_owner_) {  // an inline waiter is faster: it outranks this thread
+      changed_.wait_for(lock.lock_, std::chrono::milliseconds(20));
+      continue;
+    }
+    if (!background_owner_) ++turn_;
+    owned_ = background_owner_ = true;
+    const TimeNs time = now();
+    if (process_->poll(time)) {
+      quiet_since = 0;
+      if (waiters_ > 0) changed_.notify_all();
+    } else if (quiet_since == 0) {
+      quiet_since = time;
+    }
+    if (quiet_since != 0 && time - quiet_since > kSpinNs) {
+      block(lock, time + kLongestSleepNs, background_fds_);
+    } else {
+      let_others_in(lock);
+    }
+    if (background_owner_) owned_ = background_owner_ = false;
+  }
+}
+
+}  // namespace isthmus::exec

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one file with threads, clocks and waiting. A Driver owns a Process and its lock: API calls enter through Lock, blocking ones
+// wait here, and whoever waits makes progress for the whole process. A progress thread is started when work must go on while
+// nobody waits. Called by api/ and comm/; nothing here fails except starting a thread.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "exec/process.h"
+
+namespace isthmus::exec {
+
+/// Anything else that wants to be polled with the Process (communicator set-up, control links).
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+  virtual bool poll(TimeNs now) = 0;
+  virtual void waits(std::vector<transport::Wait>& waits) = 0;
+};
+
+class Driver {
+ public:
+  explicit Driver(std::unique_ptr<Process> process);
+  ~Driver();
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  /// The Process, for the holder of the lock.
+  class Lock {
+   public:
+    explicit Lock(Driver& driver);
+    Process* operator->() const { return driver_.process_.get(); }
+    Process& operator*() const { return *driver_.process_; }
+
+   private:
+    friend class Driver;
+    Driver& driver_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  /// Makes progress until `done()` (asked under the lock) or the deadline; true if done. The lock is released while blocking.
+  bool wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns = kNever);
+  /// Something changed that a blocked waiter or the progress thread should look at. Any thread, no lock needed.
+  void wake();
+  /// Sees to it that work goes on although nobody waits (asynchronous calls, bytes still to be sent).
+  void run_in_background();
+
+  static TimeNs now();
+
+ private:
+  void let_others_in(Lock& lock);
+  void make_progress(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns);
+  void block(Lock& lock, TimeNs until_ns, std::vector<pollfd>& fds);
+  void background();
+
+  std::unique_ptr<Process> process_;
+  std::mutex mutex_;
+  std::condition_variable changed_;   ///< the owner left, or somebody's call ended
+  std::atomic<int> contenders_{0};    ///< threads that want the lock: the owner lets them in between polls
+  bool owned_ = false;                ///< some thread is making progress
+  bool background_owner_ = false;     ///< it is the progress thread, which yields to any inline waiter
+  int waiters_ = 0;                   ///< threads waiting for the owner
+  uint64_t turn_ = 0;                 ///< counts changes of the owner
+  std::atomic<int> blocked_{0};       ///< threads that sleep in the kernel
+  int wake_fd_ = -1;
+  std::vector<transport::Wait> waits_;
+  std::vector<pollfd> inline_fds_, background_fds_;
+  std::thread thread_;
+  bool stop_ = false;
+};
+
+}  // namespace isthmus::exec

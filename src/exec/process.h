@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that exists once per process: settings, log, memory, transports, engine, plan cache, streams. A value with a
+// poll(now); the API library holds one, the simulator makes one per rank. Not thread-safe: the driver (or the simulator) owns it.
+// Creation fails where a setting or the network cannot be used.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "base/status.h"
+#include "exec/card.h"
+#include "exec/engine.h"
+#include "exec/launch.h"
+#include "exec/plan_cache.h"
+#include "memory/pool.h"
+#include "transport/interface.h"
+
+namespace isthmus::exec {
+
+/// Where and who this process is; the simulator makes these up.
+struct Identity {
+  transport::ProcessId process{};
+  uint64_t host = 0;      ///< equal for processes that may share memory
+  std::string hostname;   ///< for messages
+  int32_t pid = 0;
+  int32_t cpus = 1;       ///< CPUs this process may run on
+};
+
+class Process {
+ public:
+  /// `network` may be null: then only ranks of this process (and, with `local`, of this host) can be reached.
+  Process(Settings settings, Identity identity, Logger log, std::unique_ptr<transport::Network> network);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+  [[nodiscard]] const Identity& identity() const { return identity_; }
+  [[nodiscard]] const Logger& log() const { return log_; }
+  [[nodiscard]] Engine& engine() { return engine_; }
+  [[nodiscard]] PlanCache& plans() { return plans_; }
+  [[nodiscard]] transport::Network* network() { return network_.get(); }
+  [[nodiscard]] const memory::Pool& pool() const { return pool_; }
+
+  /// What other processes must know about this one. Opens the transports to other processes when first called.
+  Result<ProcessCard> card();
+  struct Route {
+    transport::PeerId peer = 0;
+    transport::Transport* transport = nullptr;
+  };
+  /// How to reach rank `rank` of a communicator, which lives in the process that `card` describes.
+  Result<Route> route_to(const ProcessCard& card, uint64_t communicator, const Key& key, int32_t rank);
+  /// The communicator has no rank left in this process.
+  void forget_communicator(uint64_t communicator);
+
+  /// Ranks on this host, over all communicators' largest: decides whether waiting may spin.
+  void note_local_ranks(int32_t ranks) { local_ranks_ = std::max(local_ranks_, ranks); }
+  [[nodiscard]] bool may_spin() const { return local_ranks_ <= identity_.cpus; }
+
+  /// An empty launch, with the memory of an earlier one.
+  [[nodiscard]] std::unique_ptr<Launch> take_launch();
+  void give_launch(std::unique_ptr<Launch> launch);
+
+  /// Host streams, by handle number. Handles are never reused.
+  uint64_t create_stream();
+  [[nodiscard]] Stream* find_stream(uint64_t handle);
+  void destroy_stream(uint64_t handle) { streams_.erase(handle); }
+
+  /// Moves whatever can move; true if anything happened.
+  bool poll(TimeNs now);
+  /// True while polling again at once is useful, or work would stand still without a poll.
+  [[nodiscard]] bool busy() const { return engine_.busy(); }
+  [[nodiscard]] bool active() const { return engine_.active(); }
+  /// Descriptors to block on; false: do not block, something has come.
+  bool arm(std::vector<transport::Wait>& waits);
+  void disarm();
+
+ private:
+  Status open_transports();
+
+  Settings settings_;
+  Identity identity_;
+  Logger log_;
+  memory::Pool pool_;
+  std::unique_ptr<transport::Network> network_;
+  Engine engine_;
+  PlanCache plans_;
+  std::vector<std::unique_ptr<transport::Transport>> transports_;  ///< loopback first
+  transport::Transport* shm_ = nullptr;
+  transport::Transport* tcp_ = nullptr;
+  struct KnownPeer {
+    transport::ProcessId process;
+    transport::Transport* transport;
+  };
+  std::vector<KnownPeer> peers_;  ///< by PeerId; 0 is this process
+  std::vector<std::unique_ptr<Launch>> spare_launches_;
+  std::unordered_map<uint64_t, std::unique_ptr<Stream>> streams_;
+  uint64_t next_stream_;
+  int32_t local_ranks_ = 1;
+};
+
+}  // namespace isthmus::exec
