@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of arguments and the way from a user call to the engine's. Called by api/ under the driver's lock.
+#include "comm/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "plan/send_recv.h"
+
+namespace isthmus::comm {
+
+namespace {
+
+constexpr int kFirstOperator = 5;  // ncclNumOps: user operators come after the built-in ones
+/// Changes when frames, keys or plans change their meaning, so that different builds refuse each other instead of going wrong.
+constexpr uint64_t kRegistryVersion = 1;
+
+/// Blocks of `count` elements in the send and the receive buffer, as multiples of count.
+struct Extent {
+  uint64_t in = 1, out = 1;
+};
+
+Extent extent_of(Collective collective, uint64_t ranks) {
+  if (collective == Collective::reduce_scatter) return {.in = ranks, .out = 1};
+  if (collective == Collective::allgather) return {.in = 1, .out = ranks};
+  return {};
+}
+
+bool overlap(const std::byte* a, uint64_t a_bytes, const std::byte* b, uint64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
+
+}  // namespace
+
+Communicator::Communicator(exec::Process& process, const collectives::Selector& selector, Membership membership, exec::Endpoint& endpoint)
+    : process_(process), selector_(selector), membership_(std::move(membership)), endpoint_(&endpoint), next_operator_(kFirstOperator) {}
+
+Communicator::~Communicator() {
+  const uint64_t id = membership_.id;
+  fail(invalid_usage(fmt::format("the communicator was destroyed on rank {}", rank())));
+  process_.engine().close(*endpoint_);
+  process_.forget_communicator(id);
+}
+
+Status Communicator::state() const { return endpoint_->failure; }
+
+void Communicator::fail(const Status& why) { process_.engine().fail(*endpoint_, why); }
+
+Status Communicator::check(const Request& request) const {
+  if (finalized_) return invalid_usage("the communicator was finalized: only ncclCommDestroy may follow");
+  const uint64_t blocks = request.collective == Collective::reduce_scatter || request.collective == Collective::allgather
+                              ? static_cast<uint64_t>(ranks())
+                              : 1;
+  constexpr uint64_t kMostBytes = uint64_t{1} << 60;
+  if (request.count > kMostBytes / size_of(request.type) / blocks) {
+    return invalid_argument(fmt::format("{} of {} elements of {} on {} ranks: more bytes than any memory has", name_of(request.collective),
+                                        request.count, name_of(request.type), ranks()));
+  }
+  const bool rooted = is_rooted(request.collective) || request.collective == Collective::sendrecv;
+  if (rooted && (request.root < 0 || request.root >= ranks())) {
+    return invalid_argument(fmt::format("{} {} is not a rank of this communicator, which has ranks 0 to {}",
+                                        request.collective == Collective::sendrecv ? "peer" : "root", request.root, ranks() - 1));
+  }
+  return check_buffers(request);
+}
+
+Status Communicator::check_buffers(const Request& request) const {
+  if (request.count == 0) return {};
+  const bool is_root = request.root == rank();
+  const bool transfer = request.collective == Collective::sendrecv;
+  const bool uses_in = transfer ? request.is_send : request.collective != Collective::broadcast || is_root;
+  const bool uses_out = transfer ? !request.is_send : request.collective != Collective::reduce || is_root;
+  const std::string_view name = transfer ? (request.is_send ? "send" : "recv") : name_of(request.collective);
+  if (uses_in && request.in == nullptr) return invalid_argument(fmt::format("{}: the send buffer is NULL", name));
+  if (uses_out && request.out == nullptr) return invalid_argument(fmt::format("{}: the receive buffer is NULL", name));
+  const size_t element = size_of(request.type);
+  for (const void* buffer : {uses_in ? request.in : nullptr, uses_out ? static_cast<const void*>(request.out) : nullptr}) {
+    if (reinterpret_cast<uintptr_t>(buffer) % element != 0) {
+      return invalid_argument(fmt::format("{}: buffer {} is not aligned to its elements of {} bytes", name, buffer, element));
+    }
+  }
+  if (!uses_in || !uses_out || transfer || in_place(request)) return {};
+  const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
+  const uint64_t block = request.count * element;
+  if (overlap(static_cast<const std::byte*>(request.in), extent.in * block, static_cast<std::byte*>(request.out), extent.out * block)) {
+    return invalid_argument(fmt::format("{}: send and receive buffer overlap, but not as an in-place call does", name));
+  }
+  return {};
+}
+
+bool Communicator::in_place(const Request& request) const {
+  const auto* in = static_cast<const std::byte*>(request.in);
+  const auto* out = static_cast<const std::byte*>(request.out);
+  const uint64_t own = static_cast<uint64_t>(rank()) * request.count * size_of(request.type);
+  if (in == nullptr || out == nullptr) return false;
+  switch (request.collective) {
+    case Collective::reduce_scatter:
+      return out == in + own;
+    case Collective::allgather:
+      return in == out + own;
+    case Collective::broadcast:
+    case Collective::reduce:
+      return request.root == rank() && in == out;
+    default:
+      return in == out;
+  }
+}
+
+Status Communicator::add(const Request& request, exec::Launch& launch) {
+  const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
+  const uint64_t bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out);
+  ISTHMUS_ASSIGN(const collectives::Choice choice,
+                 selector_.select({.collective = request.collective, .reach = membership_.reach, .ranks = ranks(), .bytes = bytes}));
+  const plan::Shape shape{.collective = request.collective,
+                          .group = {.ranks = {}, .size = ranks(), .position = rank()},
+                          .root = is_rooted(request.collective) ? request.root : -1,
+                          .in_place = in_place(request),
+                          .op = request.op.op,
+                          .map_in = request.op.scaled,
+                          .segments = choice.segments};
+  const exec::PlanKey key{.algorithm = choice.algorithm,
+                          .position = rank(),
+                          .size = ranks(),
+                          .root = shape.root,
+                          .segments = choice.segments,
+                          .op = shape.op,
+                          .in_place = shape.in_place,
+                          .map_in = shape.map_in};
+  ISTHMUS_ASSIGN(auto program, process_.plans().get(key, shape));
+
+  exec::Launch::Item& item = launch.add();
+  item.endpoint = endpoint_;
+  exec::Call& call = item.call;
+  call.program = std::move(program);
+  call.signature = {.collective = request.collective,
+                    .type = request.type,
+                    .op = is_reducing(request.collective) ? request.op.op : ReduceOp::sum,
+                    .scaled = request.op.scaled,
+                    .root = shape.root,
+                    .count = request.count};
+  call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).value();
+  call.in = static_cast<const std::byte*>(request.in);
+  call.out = static_cast<std::byte*>(request.out);
+  call.scale_in = request.op.scaled;
+  call.scalar = request.op.scalar;
+  return {};
+}
+
+Status Communicator::add_transfers(std::span<const Request> requests, exec::Launch& launch) {
+  std::vector<plan::Transfer> transfers;
+  transfers.reserve(requests.size());
+  for (const Request& request : requests) {
+    transfers.push_back({.peer = request.root, .is_send = request.is_send, .bytes = request.count * size_of(request.type)});
+  }
+  plan::Plan plan;
+  plan::Binding binding;
+  ISTHMUS_TRY(plan::build_send_recv(rank(), ranks(), transfers, plan, binding));
+
+  exec::Launch::Item& item = launch.add();
+  item.endpoint = endpoint_;
+  item.call.program = std::make_shared<const exec::Program>(std::move(plan));
+  item.call.signature = {.collective = Collective::sendrecv, .type = DataType::uint8};
+  item.call.plan_tag = kRegistryVersion;
+  for (const Request& request : requests) {
+    // Plans never write the buffer of a send (the symbolic checker proves it).
+    item.user_buffers.push_back(static_cast<std::byte*>(request.is_send ? const_cast<void*>(request.in) : request.out));
+    item.user_bytes.push_back(request.count * size_of(request.type));
+    item.user_keys.push_back(Hasher().add(request.count).add(request.type).value());
+  }
+  return {};
+}
+
+Result<int> Communicator::create_operator(const Operator& op, DataType type) {
+  const int number = next_operator_++;
+  operators_.emplace(number, UserOperator{.op = op, .type = type});
+  return number;
+}
+
+Status Communicator::destroy_operator(int number) {
+  if (operators_.erase(number) == 0) return invalid_argument(fmt::format("{} is not an operator of this communicator", number));
+  return {};
+}
+
+Result<Operator> Communicator::find_operator(int number, DataType type) const {
+  if (number >= 0 && number < kFirstOperator) return Operator{.op = static_cast<ReduceOp>(number)};
+  const auto found = operators_.find(number);
+  if (found == operators_.end()) return invalid_argument(fmt::format("{} is not a reduction operator of this communicator", number));
+  if (found->second.type != type) {
+    return invalid_argument(fmt::format("operator {} was made for {}, not for {}", number, name_of(found->second.type), name_of(type)));
+  }
+  return found->second.op;
+}
+
+}  // namespace isthmus::comm

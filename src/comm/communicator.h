@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's side of a communicator: who takes part, how calls are numbered and carried out, what went wrong. Made by comm/setup.h,
+// used by api/ and mpi/. Methods need the driver's lock unless they say otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/select.h"
+#include "exec/driver.h"
+#include "plan/rules.h"
+
+namespace isthmus::comm {
+
+/// The operator of a reducing call: a plain one, or PreMulSum with this rank's scalar.
+struct Operator {
+  ReduceOp op = ReduceOp::sum;
+  bool scaled = false;
+  kernels::Scalar scalar;
+};
+
+/// One user call, not yet checked. For send/recv `root` is the peer and `in` (send) or `out` (recv) the buffer.
+struct Request {
+  Collective collective = Collective::allreduce;
+  const void* in = nullptr;
+  void* out = nullptr;
+  uint64_t count = 0;
+  DataType type = DataType::float32;
+  Operator op;
+  int32_t root = -1;
+  bool is_send = false;
+};
+
+/// Facts of a communicator that all its ranks know.
+struct Membership {
+  uint64_t id = 0;        ///< equal on all ranks, different for every communicator of a job
+  Key secret{};           ///< keys of connections and of communicators split from this one derive from it
+  int32_t rank = 0;
+  int32_t ranks = 1;
+  int32_t device = 0;     ///< what ncclCommCuDevice reports: the rank's place among the local ones, unless it said otherwise
+  plan::Reach reach = plan::Reach::process;
+  std::vector<exec::ProcessCard> cards;  ///< by rank
+  std::string name;       ///< for logs
+};
+
+class Communicator {
+ public:
+  Communicator(exec::Process& process, const collectives::Selector& selector, Membership membership, exec::Endpoint& endpoint);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] const Membership& membership() const { return membership_; }
+  [[nodiscard]] int32_t rank() const { return membership_.rank; }
+  [[nodiscard]] int32_t ranks() const { return membership_.ranks; }
+  [[nodiscard]] exec::Process& process() const { return process_; }
+
+  /// Checks everything that can be checked on this rank alone. Errors are invalid_argument and leave the communicator as it was.
+  [[nodiscard]] Status check(const Request& request) const;
+  /// Adds the call (checked before) to a launch. Fails where no algorithm serves it or its plan cannot be built.
+  Status add(const Request& request, exec::Launch& launch);
+  /// Adds send/recv calls that belong together as one call of the engine.
+  Status add_transfers(std::span<const Request> requests, exec::Launch& launch);
+
+  /// Why the communicator is unusable, or ok.
+  [[nodiscard]] Status state() const;
+  /// Ends everything under way and refuses everything later.
+  void fail(const Status& why);
+  [[nodiscard]] bool idle() const { return endpoint_->idle(); }
+  [[nodiscard]] bool finalized() const { return finalized_; }
+  void finalize() { finalized_ = true; }
+
+  /// Operators made by ncclRedOpCreatePreMulSum; numbers start at `first`, are never reused.
+  Result<int> create_operator(const Operator& op, DataType type);
+  Status destroy_operator(int number);
+  [[nodiscard]] Result<Operator> find_operator(int number, DataType type) const;
+
+  /// Numbers the communicators split from this one; all ranks count alike because splitting is collective.
+  uint64_t next_split() { return splits_++; }
+
+ private:
+  [[nodiscard]] Status check_buffers(const Request& request) const;
+  [[nodiscard]] bool in_place(const Request& request) const;
+
+  struct UserOperator {
+    Operator op;
+    DataType type;
+  };
+
+  exec::Process& process_;
+  const collectives::Selector& selector_;
+  Membership membership_;
+  exec::Endpoint* endpoint_;
+  bool finalized_ = false;
+  uint64_t splits_ = 0;
+  int next_operator_;
+  std::unordered_map<int, UserOperator> operators_;
+};
+
+}  // namespace isthmus::comm
