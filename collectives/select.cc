@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of algorithm: parsing what the user forces, resolving rule tables to algorithms, matching calls. See select.h.
+#include "collectives/select.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+#include "collectives/registry.h"
+
+namespace isthmus::collectives {
+
+std::string_view default_rules() {
+  return
+#include "collectives/default_rules.inc"
+      ;
+}
+
+bool allows_segments(const plan::Algorithm& algorithm, uint32_t segments) {
+  if (segments == 1) return true;
+  return std::any_of(algorithm.tunables.begin(), algorithm.tunables.end(), [&](const plan::Tunable& tunable) {
+    return tunable.name == "segments" && segments >= tunable.min && segments <= tunable.max;
+  });
+}
+
+namespace {
+
+std::optional<Collective> collective_of(std::string_view name) {
+  for (int i = 0; i < kCollectives; ++i) {
+    if (name_of(static_cast<Collective>(i)) == name) return static_cast<Collective>(i);
+  }
+  return std::nullopt;
+}
+
+/// "allreduce: ring, direct; broadcast: ...".
+std::string all_names() {
+  std::string all;
+  for (int i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    const std::string names = names_of(collective);
+    if (!names.empty()) all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", name_of(collective), names);
+  }
+  return all;
+}
+
+/// The algorithm, or an error that lists those there are.
+Result<const plan::Algorithm*> require(Collective collective, std::string_view name) {
+  if (const plan::Algorithm* algorithm = find(collective, name)) return algorithm;
+  const std::string names = names_of(collective);
+  if (names.empty()) return invalid_argument(fmt::format("{} has no algorithms to choose from", name_of(collective)));
+  return invalid_argument(fmt::format("{} has no algorithm \"{}\"; it has {}", name_of(collective), name, names));
+}
+
+Status check_segments(const plan::Algorithm& algorithm, uint32_t segments) {
+  if (allows_segments(algorithm, segments)) return {};
+  return invalid_argument(fmt::format("{} {} does not run in {} segments; docs/algorithms.md has each algorithm's range",
+                                      name_of(algorithm.collective), algorithm.name, segments));
+}
+
+/// What the user writes: "[collective:]name[/segments]".
+struct Wish {
+  std::string_view collective, name;
+  uint32_t segments = 1;
+};
+
+Result<Wish> parse_wish(std::string_view word) {
+  Wish wish;
+  if (const size_t colon = word.find(':'); colon != std::string_view::npos) {
+    wish.collective = word.substr(0, colon);
+    word.remove_prefix(colon + 1);
+  }
+  wish.name = word.substr(0, word.find('/'));
+  if (wish.name.size() == word.size()) return wish;
+  const auto segments = parse_unsigned(word.substr(wish.name.size() + 1), UINT32_MAX);
+  if (!segments.ok()) return segments.status().with_context(fmt::format("segments of {}", wish.name));
+  wish.segments = static_cast<uint32_t>(*segments);
+  return wish;
+}
+
+}  // namespace
+
+Result<Selector> Selector::make(std::string_view forced, std::string_view rules) {
+  Selector selector;
+  for (std::string_view word : split(forced, ',')) ISTHMUS_TRY(selector.force(word).with_context("the setting \"algorithm\""));
+  ISTHMUS_TRY(selector.add_rules(rules, "the user's rules"));
+  ISTHMUS_TRY(selector.add_rules(default_rules(), "the built-in rules"));
+  return selector;
+}
+
+Status Selector::force(std::string_view word) {
+  ISTHMUS_ASSIGN(const Wish wish, parse_wish(word));
+  const std::optional<Collective> collective = collective_of(wish.collective);
+  if (collective) {
+    ISTHMUS_ASSIGN(const plan::Algorithm* algorithm, require(*collective, wish.name));
+    forced_[static_cast<size_t>(*collective)] = {algorithm, wish.segments};
+    return check_segments(*algorithm, wish.segments);
+  }
+  if (!wish.collective.empty()) {
+    return invalid_argument(fmt::format("there is no collective \"{}\"; there are {}", wish.collective, all_names()));
+  }
+  bool found = false;
+  for (const plan::Algorithm* algorithm : registry()) {
+    if (algorithm->name != wish.name) continue;
+    ISTHMUS_TRY(check_segments(*algorithm, wish.segments));
+    forced_[static_cast<size_t>(algorithm->collective)] = {algorithm, wish.segments};
+    found = true;
+  }
+  if (found) return {};
+  return invalid_argument(fmt::format("there is no algorithm \"{}\"; there are {}", wish.name, all_names()));
+}
+
+Status Selector::add_rules(std::string_view text, std::string_view origin) {
+  auto parsed = plan::parse_rules(text);
+  if (!parsed.ok()) return parsed.status().with_context(origin);
+  for (plan::Rule& rule : *parsed) {
+    const auto algorithm = require(rule.collective, rule.algorithm);
+    if (!algorithm.ok()) return algorithm.status().with_context(origin);
+    ISTHMUS_TRY(check_segments(**algorithm, rule.segments).with_context(origin));
+    rules_.push_back({std::move(rule), *algorithm});
+  }
+  return {};
+}
+
+Choices Selector::narrow(plan::Reach reach, int32_t ranks) const {
+  Choices choices;
+  choices.ranks_ = ranks;
+  for (size_t i = 0; i < forced_.size(); ++i) {
+    const Choice& forced = forced_[i];
+    if (forced.algorithm == nullptr) continue;
+    if (serves(*forced.algorithm, ranks)) {
+      choices.ranges_[i].push_back({0, UINT64_MAX, forced});
+    } else {
+      choices.refused_[i] = forced.algorithm;
+    }
+  }
+  for (const auto& [rule, algorithm] : rules_) {
+    const bool matches = rule.reach == reach && ranks >= rule.min_ranks && ranks <= rule.max_ranks && serves(*algorithm, ranks);
+    if (!matches) continue;
+    choices.ranges_[static_cast<size_t>(rule.collective)].push_back({rule.min_bytes, rule.max_bytes, {algorithm, rule.segments}});
+  }
+  return choices;
+}
+
+Result<Choice> Choices::choose(Collective collective, uint64_t bytes) const {
+  const auto at = static_cast<size_t>(collective);
+  if (refused_[at] != nullptr) {
+    return invalid_argument(fmt::format("{} {} was asked for but does not serve {} ranks; these do: {}", name_of(collective),
+                                        refused_[at]->name, ranks_, names_of(collective, ranks_)));
+  }
+  for (const Range& range : ranges_[at]) {
+    if (bytes >= range.min_bytes && bytes <= range.max_bytes) return range.choice;
+  }
+  return internal_error(fmt::format("no rule covers {} of {} bytes over {} ranks", name_of(collective), bytes, ranks_));
+}
+
+}  // namespace isthmus::collectives

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which algorithm serves a call: the user's choice, else the first matching rule of the user's table, else of the built-in one. Pure, so
+// all ranks of a communicator choose alike. A process makes one Selector; each communicator narrows it to its Choices, which answer
+// every call. Making a selector fails on names and numbers that no algorithm has, and says which there are.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "plan/algorithm.h"
+#include "plan/rules.h"
+
+namespace isthmus::collectives {
+
+struct Choice {
+  const plan::Algorithm* algorithm = nullptr;
+  uint32_t segments = 1;
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+/// The rules that concern one communicator.
+class Choices {
+ public:
+  /// The choice for a call whose larger buffer has `bytes`. Fails when the algorithm that the user forced does not serve so many ranks,
+  /// and for send/recv, which has no algorithms.
+  [[nodiscard]] Result<Choice> choose(Collective collective, uint64_t bytes) const;
+
+ private:
+  friend class Selector;
+  struct Range {
+    uint64_t min_bytes, max_bytes;
+    Choice choice;
+  };
+  int32_t ranks_ = 1;
+  std::array<std::vector<Range>, kCollectives> ranges_;         ///< the first that holds the bytes wins
+  std::array<const plan::Algorithm*, kCollectives> refused_{};  ///< forced, but not for so many ranks
+};
+
+class Selector {
+ public:
+  /// `forced` is Settings::algorithm: "ring" for every collective that has it, or a list such as "allreduce:ring/8,broadcast:binomial"
+  /// (after the slash: segments); "" forces nothing. `rules` is the text of the user's rule table, "" for none.
+  static Result<Selector> make(std::string_view forced, std::string_view rules = {});
+
+  /// What concerns a communicator of `ranks` ranks that are `reach` apart.
+  [[nodiscard]] Choices narrow(plan::Reach reach, int32_t ranks) const;
+
+ private:
+  struct ResolvedRule {
+    plan::Rule rule;
+    const plan::Algorithm* algorithm;
+  };
+
+  Status force(std::string_view word);
+  Status add_rules(std::string_view text, std::string_view origin);
+
+  std::array<Choice, kCollectives> forced_{};
+  std::vector<ResolvedRule> rules_;  ///< the user's, then the built-in ones
+};
+
+/// The built-in rule table, as text that plan::parse_rules reads. Written by perf/tune.
+std::string_view default_rules();
+
+/// Whether `segments` is in the range that the algorithm's tunable allows (1 always is).
+bool allows_segments(const plan::Algorithm& algorithm, uint32_t segments);
+
+}  // namespace isthmus::collectives

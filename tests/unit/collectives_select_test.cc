@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of algorithm: built-in rules cover every call, the user's word goes first, and what cannot be served is refused with the
+// names of what can.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "collectives/registry.h"
+#include "collectives/select.h"
+
+namespace isthmus::collectives {
+namespace {
+
+using plan::Reach;
+using testing::HasSubstr;
+
+constexpr Reach kReaches[] = {Reach::process, Reach::host, Reach::network};
+
+Selector selector(std::string_view forced, std::string_view rules = {}) {
+  auto made = Selector::make(forced, rules);
+  EXPECT_TRUE(made.ok()) << made.status().text();
+  return made.ok() ? *made : Selector();
+}
+
+std::string refusal(std::string_view forced, std::string_view rules = {}) {
+  const auto made = Selector::make(forced, rules);
+  EXPECT_FALSE(made.ok());
+  return made.status().text();
+}
+
+struct Call {
+  Collective collective;
+  Reach reach;
+  int32_t ranks;
+  uint64_t bytes;
+};
+
+Result<Choice> choose(const Selector& selector, const Call& call) {
+  return selector.narrow(call.reach, call.ranks).choose(call.collective, call.bytes);
+}
+
+std::string chosen(const Selector& selector, const Call& call) {
+  const auto choice = choose(selector, call);
+  return choice.ok() ? std::string(choice->algorithm->name) : choice.status().text();
+}
+
+TEST(Select, BuiltInRulesCoverEveryCall) {
+  const Selector built_in = selector("");
+  for (int i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (collective == Collective::sendrecv) continue;
+    for (Reach reach : kReaches) {
+      for (int32_t ranks : {1, 2, 3, 4, 7, 8, 64, 65, 127, 128, 4096}) {
+        const Choices choices = built_in.narrow(reach, ranks);
+        for (uint64_t bytes = 0; bytes < uint64_t{1} << 42; bytes = bytes * 5 + 1) {
+          const auto choice = choices.choose(collective, bytes);
+          ASSERT_TRUE(choice.ok()) << choice.status().text();
+          EXPECT_EQ(choice->algorithm->collective, collective);
+          EXPECT_TRUE(serves(*choice->algorithm, ranks));
+          EXPECT_TRUE(allows_segments(*choice->algorithm, choice->segments));
+        }
+      }
+    }
+  }
+}
+
+TEST(Select, SmallAllreduceTakesFewestSteps) {
+  for (Reach reach : kReaches) EXPECT_EQ(chosen(selector(""), {Collective::allreduce, reach, 8, 8}), "recursive_doubling");
+}
+
+TEST(Select, ForcedNameServesEveryCollectiveThatHasIt) {
+  const Selector ring = selector("ring");
+  EXPECT_EQ(chosen(ring, {Collective::allreduce, Reach::host, 4, 8}), "ring");
+  EXPECT_EQ(chosen(ring, {Collective::allgather, Reach::host, 4, 8}), "ring");
+  EXPECT_EQ(chosen(ring, {Collective::barrier, Reach::host, 4, 1}), "dissemination");
+}
+
+TEST(Select, ForcedListNamesCollectivesAndSegments) {
+  const Selector list = selector("allreduce:ring/8,broadcast:chain");
+  EXPECT_EQ(*choose(list, {Collective::allreduce, Reach::network, 4, 8}), (Choice{find(Collective::allreduce, "ring"), 8}));
+  EXPECT_EQ(*choose(list, {Collective::broadcast, Reach::network, 4, 8}), (Choice{find(Collective::broadcast, "chain"), 1}));
+}
+
+TEST(Select, UnknownNamesAreRefusedWithTheKnownOnes) {
+  EXPECT_THAT(refusal("rng"), HasSubstr("there is no algorithm \"rng\""));
+  EXPECT_THAT(refusal("rng"), HasSubstr("halving_doubling"));
+  EXPECT_THAT(refusal("allreduce:binomial"), HasSubstr("allreduce has no algorithm \"binomial\"; it has one_shot, recursive_doubling"));
+  EXPECT_THAT(refusal("allreduc:ring"), HasSubstr("there is no collective \"allreduc\""));
+  EXPECT_THAT(refusal("sendrecv:ring"), HasSubstr("sendrecv has no algorithms to choose from"));
+}
+
+TEST(Select, SegmentsOutOfRangeAreRefused) {
+  EXPECT_THAT(refusal("allreduce:ring/0"), HasSubstr("0 segments"));
+  EXPECT_THAT(refusal("allreduce:ring/65"), HasSubstr("65 segments"));
+  EXPECT_THAT(refusal("allreduce:ring/many"), HasSubstr("segments of ring"));
+  EXPECT_THAT(refusal("allreduce:recursive_doubling/2"), HasSubstr("2 segments"));
+  EXPECT_THAT(refusal("", "allreduce host ring segments=65"), HasSubstr("65 segments"));
+}
+
+TEST(Select, ForcedAlgorithmMustServeTheRanks) {
+  EXPECT_THAT(chosen(selector("allreduce:direct"), {Collective::allreduce, Reach::host, 65, 8}), HasSubstr("does not serve 65 ranks"));
+}
+
+TEST(Select, UsersRulesGoBeforeTheBuiltInOnes) {
+  const Selector with_rules = selector("", "allreduce host ranks=4-8 bytes=100-200 ring segments=2\n");
+  EXPECT_EQ(*choose(with_rules, {Collective::allreduce, Reach::host, 4, 100}), (Choice{find(Collective::allreduce, "ring"), 2}));
+  EXPECT_EQ(*choose(with_rules, {Collective::allreduce, Reach::host, 8, 200}), (Choice{find(Collective::allreduce, "ring"), 2}));
+  for (const Call& other : {Call{Collective::allreduce, Reach::host, 3, 100}, Call{Collective::allreduce, Reach::host, 9, 100},
+                            Call{Collective::allreduce, Reach::host, 4, 99}, Call{Collective::allreduce, Reach::host, 4, 201},
+                            Call{Collective::allreduce, Reach::process, 4, 100}, Call{Collective::allgather, Reach::host, 4, 100}}) {
+    EXPECT_EQ(*choose(with_rules, other), *choose(selector(""), other));
+  }
+}
+
+TEST(Select, RulesWithUnknownAlgorithmsAreRefused) {
+  EXPECT_THAT(refusal("", "allreduce host rung"), HasSubstr("allreduce has no algorithm \"rung\""));
+}
+
+TEST(Registry, NamesAreUniqueWithinACollective) {
+  for (const plan::Algorithm* algorithm : registry()) EXPECT_EQ(find(algorithm->collective, algorithm->name), algorithm);
+  EXPECT_EQ(find(Collective::allreduce, "binomial"), nullptr);
+  EXPECT_EQ(names_of(Collective::reduce_scatter, 100), "halving, ring");
+}
+
+}  // namespace
+}  // namespace isthmus::collectives
