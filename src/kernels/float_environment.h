@@ -18,20 +18,26 @@ class DefaultFloatEnvironment {
   DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
 
 #if defined(__SSE2__)
-  DefaultFloatEnvironment() : saved_(_mm_getcsr()) {
-    if (differs()) _mm_setcsr(kDefault);
+  /// Does nothing where not `needed`, that is, for integers.
+  explicit DefaultFloatEnvironment(bool needed) : saved_(needed ? _mm_getcsr() : kDefault) {
+    if (differs()) set(kDefault);
   }
   ~DefaultFloatEnvironment() {
-    if (differs()) _mm_setcsr(saved_);
+    if (differs()) set(saved_);
   }
 
  private:
   static constexpr unsigned kDefault = 0x1f80;      // all exceptions masked, nearest, no flushing
   static constexpr unsigned kStickyFlags = 0x003f;  // what already happened; no influence on results
   [[nodiscard]] bool differs() const { return (saved_ & ~kStickyFlags) != kDefault; }
+  static void set(unsigned control) {
+    __asm__ volatile("" ::: "memory");  // the compiler knows no dependency between arithmetic and this register; loads and stores
+    _mm_setcsr(control);                // may not pass the barriers, and between them lies all arithmetic
+    __asm__ volatile("" ::: "memory");
+  }
   unsigned saved_;
 #else
-  DefaultFloatEnvironment() = default;
+  explicit DefaultFloatEnvironment(bool) {}
 #endif
 };
 

@@ -18,7 +18,7 @@ ComputeType<T> load_scalar(const Scalar& scalar) {
 
 template <typename T, ReduceOp kOp>
 void reduce(void* dst_bytes, const void* a_bytes, const void* b_bytes, size_t count, const ReduceMaps& maps) {
-  [[maybe_unused]] const DefaultFloatEnvironment environment;
+  [[maybe_unused]] const DefaultFloatEnvironment environment(!std::is_integral_v<T>);
   auto* dst = static_cast<T*>(dst_bytes);
   const auto* a = static_cast<const T*>(a_bytes);
   const auto* b = static_cast<const T*>(b_bytes);
@@ -36,7 +36,7 @@ void reduce(void* dst_bytes, const void* a_bytes, const void* b_bytes, size_t co
 
 template <typename T>
 void map(void* dst_bytes, const void* a_bytes, size_t count, const ReduceMaps& maps) {
-  [[maybe_unused]] const DefaultFloatEnvironment environment;
+  [[maybe_unused]] const DefaultFloatEnvironment environment(!std::is_integral_v<T>);
   auto* dst = static_cast<T*>(dst_bytes);
   const auto* a = static_cast<const T*>(a_bytes);
   const ComputeType<T> factor = load_scalar<T>(maps.scalar);
@@ -45,8 +45,6 @@ void map(void* dst_bytes, const void* a_bytes, size_t count, const ReduceMaps& m
     dst[i] = narrow<T>(maps.divisor > 1 ? divide(mine, maps.divisor) : mine);
   }
 }
-
-void copy(void* dst, const void* src, size_t bytes) { std::memcpy(dst, src, bytes); }
 
 template <typename T>
 constexpr void fill(Target& target, DataType type) {
@@ -59,7 +57,7 @@ constexpr void fill(Target& target, DataType type) {
 }
 
 constexpr Target make_target() {
-  Target target{.name = "scalar", .reduce = {}, .map = {}, .copy = copy};
+  Target target{.name = "scalar", .reduce = {}, .map = {}, .copy = copy_bytes};
   fill<int8_t>(target, DataType::int8);
   fill<uint8_t>(target, DataType::uint8);
   fill<int32_t>(target, DataType::int32);
@@ -76,6 +74,8 @@ constexpr Target make_target() {
 }
 
 }  // namespace
+
+void copy_bytes(void* dst, const void* src, size_t bytes) { std::memcpy(dst, src, bytes); }
 
 constinit const Target kScalarTarget = make_target();
 

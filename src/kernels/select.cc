@@ -5,10 +5,29 @@
 #include "kernels/targets.h"
 
 namespace isthmus::kernels {
+namespace {
+
+struct TargetList {
+  std::array<const Target*, 4> targets{};
+  size_t count = 0;
+
+  TargetList() {
+    add(kScalarTarget);
+#if defined(ISTHMUS_X86_TARGETS)
+    const CpuFeatures cpu = detect_cpu();
+    if (cpu.sse4) add(kSse4Target);
+    if (cpu.avx2) add(kAvx2Target);
+    if (cpu.avx512) add(kAvx512Target);
+#endif
+  }
+  void add(const Target& target) { targets[count++] = &target; }
+};
+
+}  // namespace
 
 std::span<const Target* const> available_targets() {
-  static constexpr std::array<const Target*, 1> kTargets = {&kScalarTarget};
-  return kTargets;
+  static const TargetList kList;
+  return std::span(kList.targets).first(kList.count);
 }
 
 const Target& select_target(std::string_view name) {

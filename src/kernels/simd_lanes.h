@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// How elements of every type become vectors of their compute type and go back, for one instruction set. Included only by
+// simd_reduce.h, inside objects compiled for that set; everything is in an unnamed namespace so that no other object can end up with
+// code for the wrong CPU. Nothing here can fail.
+//
+// A *block* is what one step of a loop works on: `kBytes` bytes of memory as `kParts` vectors. `store` rounds once and makes NaNs
+// canonical. Narrow floats are handled in place: with W bits an element, part j of a block holds elements j, j + 32/W, ... of the
+// memory, that is, the j-th W bits of every 32-bit lane; no element ever changes its lane.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/float_types.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace isthmus::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class V, size_t kParts>
+struct Block {
+  V part[kParts];
+};
+
+/// Integers, float32 and float64: computed as they are.
+template <typename T>
+struct NativeLanes {
+  using Element = T;
+  using Compute = T;
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  static constexpr size_t kBytes = HWY_MAX_BYTES;
+  using Values = Block<V, 1>;
+
+  static HWY_INLINE Values load(const void* from) { return {{hn::LoadU(D(), static_cast<const T*>(from))}}; }
+  static HWY_INLINE void store(void* to, const Values& values) { hn::StoreU(canonical(values.part[0]), D(), static_cast<T*>(to)); }
+
+ private:
+  static HWY_INLINE V canonical(V v) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return hn::IfThenElse(hn::IsNaN(v), hn::Set(D(), static_cast<T>(__builtin_nanf(""))), v);
+    } else {
+      return v;
+    }
+  }
+};
+
+/// One narrow float per 32-bit lane to float32 and back, for formats with fewer exponent bits than float32.
+template <class F>
+struct NarrowCoder {
+  using DF = hn::ScalableTag<float>;
+  using DI = hn::ScalableTag<int32_t>;
+  using VF = hn::Vec<DF>;
+  using VI = hn::Vec<DI>;
+
+  /// `top` holds the element in its highest bits and zeros below. Subnormals become normal by subtracting the leading one that
+  /// they were lent, which is exact.
+  static HWY_INLINE VF decode(VI top) {
+    const DF df;
+    const DI di;
+    const VI sign = hn::And(top, hn::Set(di, kSign));
+    const VI magnitude = hn::ShiftRight<8 - F::kExponentBits>(hn::AndNot(hn::Set(di, kSign), top));  // exponent at float32's place
+    const VI subnormal = hn::VecFromMask(di, hn::Lt(magnitude, hn::Set(di, kExponentUnit)));
+    const VI lent = hn::And(subnormal, hn::Set(di, kExponentUnit));
+    const VF raised = hn::BitCast(df, hn::Add(magnitude, hn::Add(lent, hn::Set(di, kRebias))));
+    const VF value = hn::Sub(raised, hn::BitCast(df, hn::And(subnormal, hn::Set(di, kMinNormal))));
+    const VI special = hn::VecFromMask(di, hn::Gt(magnitude, hn::Set(di, static_cast<int32_t>(F::kMax << kShift))));
+    return hn::BitCast(df, hn::Or(hn::Or(hn::BitCast(di, value), sign), hn::And(special, hn::Set(di, kFloatInfinity))));
+  }
+
+  /// The element in the lowest bits and zeros above. Adding 2^(23 - mantissa bits) times the value's own power of two makes the float
+  /// adder round at the right bit; what this adds to the sum's bits is the rounded significand.
+  static HWY_INLINE VI encode(VF value) {
+    const DF df;
+    const DI di;
+    const VI bits = hn::BitCast(di, value);
+    const VI magnitude = hn::AndNot(hn::Set(di, kSign), bits);
+    const VI bounded = hn::Min(magnitude, hn::Set(di, kCeiling));
+    const VI exponent = hn::Max(hn::And(bounded, hn::Set(di, kFloatInfinity)), hn::Set(di, kMinNormal));
+    const VI lever = hn::Add(exponent, hn::Set(di, kShift << 23));
+    const VI sum = hn::BitCast(di, hn::Add(hn::BitCast(df, bounded), hn::BitCast(df, lever)));
+    VI code = hn::Add(hn::ShiftRight<kShift>(hn::Sub(exponent, hn::Set(di, kMinNormal))), hn::Sub(sum, lever));
+    if constexpr (F::kOverflowRule == Overflow::saturate) {
+      const auto infinite = hn::Eq(magnitude, hn::Set(di, kFloatInfinity));
+      code = hn::IfThenElse(infinite, hn::Set(di, static_cast<int32_t>(F::kInfinity)), code);
+    }
+    const VI sign = hn::And(hn::ShiftRight<32 - F::kBits>(bits), hn::Set(di, static_cast<int32_t>(F::kSign)));
+    const auto is_nan = hn::Gt(magnitude, hn::Set(di, kFloatInfinity));
+    return hn::IfThenElse(is_nan, hn::Set(di, static_cast<int32_t>(F::kNan)), hn::Or(code, sign));
+  }
+
+ private:
+  static constexpr int kShift = 23 - F::kMantissaBits;
+  static constexpr int32_t kSign = INT32_MIN;
+  static constexpr int32_t kExponentUnit = 1 << 23;
+  static constexpr int32_t kFloatInfinity = 0x7f800000;
+  static constexpr int32_t kRebias = (127 - F::kBias) << 23;
+  static constexpr int32_t kMinNormal = (128 - F::kBias) << 23;  ///< float32 bits of the least normal value
+  /// float32 bits of the largest finite value, or of the power of two after it where that is infinity's code.
+  static constexpr int32_t kCeiling =
+      static_cast<int32_t>((F::kOverflowRule == Overflow::infinity ? F::kInfinity : F::kMax) << kShift) + kRebias;
+};
+
+/// bfloat16: the upper half of a float32.
+template <>
+struct NarrowCoder<BFloat16> {
+  using DF = hn::ScalableTag<float>;
+  using DI = hn::ScalableTag<int32_t>;
+  using VF = hn::Vec<DF>;
+  using VI = hn::Vec<DI>;
+
+  static HWY_INLINE VF decode(VI top) { return hn::BitCast(DF(), top); }
+
+  static HWY_INLINE VI encode(VF value) {
+    const hn::RebindToUnsigned<DI> du;
+    const auto bits = hn::BitCast(du, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
+    const auto nan = hn::Set(du, BFloat16::kNan << 16);
+    const auto is_nan = hn::RebindMask(du, hn::IsNaN(value));
+    return hn::BitCast(DI(), hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded)));
+  }
+};
+
+/// Narrow floats, 2 or 4 in every 32-bit lane, computed in float32.
+template <class F>
+struct PackedLanes {
+  using Element = F;
+  using Compute = float;
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  using DI = hn::ScalableTag<int32_t>;
+  using VI = hn::Vec<DI>;
+  static constexpr size_t kParts = 32 / F::kBits;
+  static constexpr size_t kBytes = HWY_MAX_BYTES;
+  using Values = Block<V, kParts>;
+
+  static HWY_INLINE Values load(const void* from) {
+    const VI words = hn::LoadU(DI(), static_cast<const int32_t*>(from));
+    if constexpr (kParts == 2) {
+      return {{extract<0>(words), extract<1>(words)}};
+    } else {
+      return {{extract<0>(words), extract<1>(words), extract<2>(words), extract<3>(words)}};
+    }
+  }
+
+  static HWY_INLINE void store(void* to, const Values& values) {
+    VI words = hn::Or(place<0>(values.part[0]), place<1>(values.part[1]));
+    if constexpr (kParts == 4) words = hn::Or(words, hn::Or(place<2>(values.part[2]), place<3>(values.part[3])));
+    hn::StoreU(words, DI(), static_cast<int32_t*>(to));
+  }
+
+ private:
+  template <int kPart>
+  static HWY_INLINE V extract(VI words) {
+    const VI top = hn::ShiftLeft<32 - F::kBits*(kPart + 1)>(words);
+    if constexpr (kPart == 0) return NarrowCoder<F>::decode(top);
+    return NarrowCoder<F>::decode(hn::And(top, hn::Set(DI(), -(1 << (32 - F::kBits)))));
+  }
+  template <int kPart>
+  static HWY_INLINE VI place(V value) {
+    return hn::ShiftLeft<F::kBits * kPart>(NarrowCoder<F>::encode(value));
+  }
+};
+
+#if HWY_TARGET <= HWY_AVX2
+/// float16 where the CPU converts it (F16C): two half vectors.
+struct Float16Lanes {
+  using Element = Float16;
+  using Compute = float;
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  using DH = hn::Rebind<hwy::float16_t, D>;
+  static constexpr size_t kBytes = HWY_MAX_BYTES;
+  using Values = Block<V, 2>;
+
+  static HWY_INLINE Values load(const void* from) {
+    const auto* halves = static_cast<const hwy::float16_t*>(from);
+    return {{hn::PromoteTo(D(), hn::LoadU(DH(), halves)), hn::PromoteTo(D(), hn::LoadU(DH(), halves + kPartElements))}};
+  }
+  static HWY_INLINE void store(void* to, const Values& values) {
+    auto* halves = static_cast<hwy::float16_t*>(to);
+    hn::StoreU(hn::DemoteTo(DH(), canonical(values.part[0])), DH(), halves);
+    hn::StoreU(hn::DemoteTo(DH(), canonical(values.part[1])), DH(), halves + kPartElements);
+  }
+
+ private:
+  static constexpr size_t kPartElements = kBytes / 4;
+  static HWY_INLINE V canonical(V v) { return hn::IfThenElse(hn::IsNaN(v), hn::Set(D(), __builtin_nanf("")), v); }
+};
+#else
+using Float16Lanes = PackedLanes<Float16>;
+#endif
+
+}  // namespace
+}  // namespace isthmus::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
