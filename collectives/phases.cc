@@ -3,6 +3,7 @@
 #include "collectives/phases.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -41,6 +42,13 @@ void sum_in_order(Builder& b, const Group& group, const Chunk& sum, const Chunk&
   }
   for (int32_t at = std::max(group.position + 1, 2); at < group.size; ++at) b.recv_reduce(group.rank_at(at), sum, sum);
 }
+
+/// The power of two of positions that stay for recursive doubling: of the first 2 * folded ones the even, and all others.
+struct Stayers {
+  int32_t folded;
+  [[nodiscard]] int32_t number_of(int32_t position) const { return position < 2 * folded ? position / 2 : position - folded; }
+  [[nodiscard]] int32_t at(int32_t number) const { return number < folded ? 2 * number : number + folded; }
+};
 
 }  // namespace
 
@@ -124,6 +132,12 @@ void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks t
   place(b, share_at(to, group.position), own);
 }
 
+void one_shot(Builder& b, const Group& group, const Chunk& in, const Chunk& out) {
+  const std::vector<Chunk> wanted(static_cast<size_t>(group.size), in);  // by everybody, all of it
+  direct_reduce_scatter(b, group, wanted, out);
+  b.complete(out);
+}
+
 Halvings halvings(const Group& group, Pairing pairing) {
   Halvings result;
   for (Line line = {.first = 0, .stride = 1, .size = group.size}; line.size > 1;) {
@@ -175,6 +189,34 @@ void doubling_allgather(Builder& b, const Group& group, const Halvings& halvings
     if (step.helper >= 0) b.recv(group.rank_at(step.helper), missing);
     if (step.helped >= 0) b.send(group.rank_at(step.helped), held);
   }
+}
+
+void recursive_doubling(Builder& b, const Group& group, const Chunk& in, const Chunk& out) {
+  const auto staying = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(group.size)));
+  const Stayers stayers = {.folded = group.size - staying};
+  const bool folds = group.position < 2 * stayers.folded;
+  if (folds && group.position % 2 == 1) {
+    const int32_t stayer = group.rank_at(group.position - 1);
+    b.send(stayer, in);
+    b.recv(stayer, out);
+    return;
+  }
+  const int32_t folded = folds ? group.rank_at(group.position + 1) : -1;
+  Chunk sum = in;
+  const auto add = [&](int32_t peer) {
+    b.recv_reduce(peer, out, sum);
+    sum = out;
+  };
+  if (folds) add(folded);
+  const int32_t number = stayers.number_of(group.position);
+  for (int32_t distance = 1; distance < staying; distance *= 2) {
+    const int32_t peer = group.rank_at(stayers.at(number ^ distance));
+    b.send(peer, sum);
+    add(peer);
+  }
+  place(b, out, sum);
+  b.complete(out);
+  if (folds) b.send(folded, out);
 }
 
 }  // namespace isthmus::collectives

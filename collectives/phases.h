@@ -55,6 +55,9 @@ void direct_reduce_scatter(Builder& b, const Group& group, Chunks from, const Ch
 /// As ring_allgather.
 void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks to);
 
+/// `out` = the sum of all positions' `in`, added in the order of positions, completed: each gets all buffers and adds them itself.
+void one_shot(Builder& b, const Group& group, const Chunk& in, const Chunk& out);
+
 // --- halving and doubling: ceil(log2 P) steps for any P -------------------------------------------------------------------------
 
 /// One halving of a set of positions: the sides exchange, and each goes on with its own shares. Where the sides are uneven the last
@@ -82,5 +85,11 @@ Halvings halvings(const Group& group, Pairing pairing);
 void halving_reduce_scatter(Builder& b, const Group& group, const Halvings& halvings, Chunks from, const Chunk& work, const Chunk& result);
 /// The way back: my share lies in `own`; to[s] ends up with share s everywhere.
 void doubling_allgather(Builder& b, const Group& group, const Halvings& halvings, const Chunk& own, Chunks to);
+
+// --- recursive doubling: whole buffers between pairs, ceil(log2 P) steps, one more unless P is a power of two ---------------------
+
+/// `out` = the sum of all positions' `in`, completed. Both of a pair add the same two operands, and a sum of two does not depend on
+/// their order, so all positions hold the same bits.
+void recursive_doubling(Builder& b, const Group& group, const Chunk& in, const Chunk& out);
 
 }  // namespace isthmus::collectives

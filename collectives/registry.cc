@@ -13,7 +13,7 @@ extern const plan::Algorithm reduce_scatter_halving, reduce_scatter_direct, redu
 extern const plan::Algorithm allgather_doubling, allgather_direct, allgather_ring;
 extern const plan::Algorithm broadcast_binomial, broadcast_chain;
 extern const plan::Algorithm reduce_binomial, reduce_chain;
-extern const plan::Algorithm barrier_dissemination;
+extern const plan::Algorithm barrier_one_shot, barrier_recursive_doubling;
 
 std::span<const plan::Algorithm* const> registry() {
   static constexpr const plan::Algorithm* kAll[] = {
@@ -32,7 +32,8 @@ std::span<const plan::Algorithm* const> registry() {
       &broadcast_chain,
       &reduce_binomial,
       &reduce_chain,
-      &barrier_dissemination,
+      &barrier_one_shot,
+      &barrier_recursive_doubling,
   };
   return kAll;
 }

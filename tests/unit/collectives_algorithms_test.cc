@@ -34,10 +34,8 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks) {
     ReduceOp op;
     bool map_in;
   };
-  const std::vector<Reduction> reductions =
-      algorithm.collective == Collective::barrier ? std::vector<Reduction>{{ReduceOp::max, false}}
-      : is_reducing(algorithm.collective) ? std::vector<Reduction>{{ReduceOp::sum, false}, {ReduceOp::avg, false}, {ReduceOp::sum, true}}
-                                          : std::vector<Reduction>{{ReduceOp::sum, false}};
+  std::vector<Reduction> reductions = {{ReduceOp::sum, false}};
+  if (is_reducing(algorithm.collective)) reductions.insert(reductions.end(), {{ReduceOp::avg, false}, {ReduceOp::sum, true}});
   const std::vector<uint32_t> segments = algorithm.tunables.empty() ? std::vector<uint32_t>{1} : std::vector<uint32_t>{1, 3};
   const int32_t roots = is_rooted(algorithm.collective) ? ranks : 1;
   std::vector<Shape> shapes;
@@ -84,8 +82,7 @@ TEST(Algorithms, ServeASubsetOfTheRanks) {
   for (const Algorithm* algorithm : registry()) {
     Shape shape = {.collective = algorithm->collective,
                    .group = {.ranks = members, .size = 3, .position = 1},
-                   .root = is_rooted(algorithm->collective) ? 2 : -1,
-                   .op = algorithm->collective == Collective::barrier ? ReduceOp::max : ReduceOp::sum};
+                   .root = is_rooted(algorithm->collective) ? 2 : -1};
     plan::Builder builder(shape, algorithm->name, 8);
     algorithm->emit(shape, builder);
     const auto built = builder.finish();

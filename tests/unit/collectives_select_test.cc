@@ -71,7 +71,7 @@ TEST(Select, ForcedNameServesEveryCollectiveThatHasIt) {
   const Selector ring = selector("ring");
   EXPECT_EQ(chosen(ring, {Collective::allreduce, Reach::host, 4, 8}), "ring");
   EXPECT_EQ(chosen(ring, {Collective::allgather, Reach::host, 4, 8}), "ring");
-  EXPECT_EQ(chosen(ring, {Collective::barrier, Reach::host, 4, 1}), "dissemination");
+  EXPECT_EQ(chosen(ring, {Collective::barrier, Reach::host, 4, 1}), "one_shot");
 }
 
 TEST(Select, ForcedListNamesCollectivesAndSegments) {
