@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread of a sweep: drives its ranks through every type, operator, root and size, times them as nccl-tests does (out of
+// place, then in place; each iteration at another offset of the buffers) and verifies the data. All workers of all processes
+// walk the same path and meet in Team. Throws Failure.
+#pragma once
+
+#include <span>
+
+#include "generator.h"
+#include "job.h"
+#include "report.h"
+#include "team.h"
+#include "watchdog.h"
+
+namespace sweep {
+
+/// What one row measures. Sizes are those of one rank's call.
+struct Case {
+  ncclDataType_t type = ncclFloat32;
+  Op op = Op::sum;
+  int root = -1;
+  size_t count = 0;  ///< of the call
+  size_t send_bytes = 0, recv_bytes = 0;
+  [[nodiscard]] size_t bytes() const { return send_bytes > recv_bytes ? send_bytes : recv_bytes; }
+};
+
+/// What a worker saw, for the footer; alike in all workers.
+struct Tally {
+  double wrong = 0;
+  double busbw_sum = 0;
+  int measurements = 0;
+};
+
+class Worker {
+ public:
+  Worker(Job& job, Team& team, Report& report, Watchdog& watchdog, int thread);
+
+  /// The whole sweep, as often as -N says.
+  void run();
+  [[nodiscard]] const Tally& tally() const { return tally_; }
+
+ private:
+  [[nodiscard]] Case make_case(ncclDataType_t type, Op op, int root, size_t bytes) const;
+  void run_cycle();
+  void sweep(ncclDataType_t type, Op op, int root);
+  void fill(ncclDataType_t type, Op op);
+  void warm_up(ncclDataType_t type, Op op, int root);
+  void report_half(const Case& c, bool in_place);
+  Measurement measure(const Case& c, bool in_place);
+  void time(const Case& c, bool in_place, Measurement& measurement);
+  double average(double seconds);
+  void collect_iterations(std::span<const double> times, Measurement& measurement);
+  double verify(const Case& c, bool in_place);
+
+  void line_up();
+  void iterate(const Case& c, bool in_place, int iteration);
+  void start(const Case& c, bool in_place, size_t offset_bytes);
+  void start_rank(Rank& rank, const Case& c, bool in_place, size_t offset_bytes);
+  void complete();
+  [[nodiscard]] bool completes_each() const { return options_.null_stream || options_.blocking != 0 || options_.per_iteration; }
+  [[nodiscard]] Call call_of(Rank& rank, const Case& c, bool in_place, size_t offset_bytes) const;
+  void prepare(const Case& c, bool in_place, uint64_t seed);
+  double count_errors(const Case& c, bool in_place, uint64_t seed);
+  void spoil(const Case& c, bool in_place);
+  [[nodiscard]] Recipe recipe_of(const Case& c, uint64_t seed) const;
+
+  Job& job_;
+  Team& team_;
+  Report& report_;
+  Watchdog& watchdog_;
+  const Options& options_;
+  const Collective& collective_;
+  const int thread_;
+  std::span<Rank> ranks_;
+  bool spoil_pending_;  ///< --inject-wrong, until it is done
+  Tally tally_;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace sweep
