@@ -32,8 +32,12 @@ bool overlap(const std::byte* a, uint64_t a_bytes, const std::byte* b, uint64_t 
 
 }  // namespace
 
-Communicator::Communicator(exec::Process& process, const collectives::Selector& selector, Membership membership, exec::Endpoint& endpoint)
-    : process_(process), selector_(selector), membership_(std::move(membership)), endpoint_(&endpoint), next_operator_(kFirstOperator) {}
+Communicator::Communicator(exec::Process& process, collectives::Choices choices, Membership membership, exec::Endpoint& endpoint)
+    : process_(process),
+      choices_(std::move(choices)),
+      membership_(std::move(membership)),
+      endpoint_(&endpoint),
+      next_operator_(kFirstOperator) {}
 
 Communicator::~Communicator() {
   const uint64_t id = membership_.id;
@@ -48,9 +52,8 @@ void Communicator::fail(const Status& why) { process_.engine().fail(*endpoint_, 
 
 Status Communicator::check(const Request& request) const {
   if (finalized_) return invalid_usage("the communicator was finalized: only ncclCommDestroy may follow");
-  const uint64_t blocks = request.collective == Collective::reduce_scatter || request.collective == Collective::allgather
-                              ? static_cast<uint64_t>(ranks())
-                              : 1;
+  const uint64_t blocks =
+      request.collective == Collective::reduce_scatter || request.collective == Collective::allgather ? static_cast<uint64_t>(ranks()) : 1;
   constexpr uint64_t kMostBytes = uint64_t{1} << 60;
   if (request.count > kMostBytes / size_of(request.type) / blocks) {
     return invalid_argument(fmt::format("{} of {} elements of {} on {} ranks: more bytes than any memory has", name_of(request.collective),
@@ -109,8 +112,7 @@ bool Communicator::in_place(const Request& request) const {
 Status Communicator::add(const Request& request, exec::Launch& launch) {
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   const uint64_t bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out);
-  ISTHMUS_ASSIGN(const collectives::Choice choice,
-                 selector_.select({.collective = request.collective, .reach = membership_.reach, .ranks = ranks(), .bytes = bytes}));
+  ISTHMUS_ASSIGN(const collectives::Choice choice, choices_.choose(request.collective, bytes));
   const plan::Shape shape{.collective = request.collective,
                           .group = {.ranks = {}, .size = ranks(), .position = rank()},
                           .root = is_rooted(request.collective) ? request.root : -1,

@@ -38,19 +38,19 @@ struct Request {
 
 /// Facts of a communicator that all its ranks know.
 struct Membership {
-  uint64_t id = 0;        ///< equal on all ranks, different for every communicator of a job
-  Key secret{};           ///< keys of connections and of communicators split from this one derive from it
+  uint64_t id = 0;  ///< equal on all ranks, different for every communicator of a job
+  Key secret{};     ///< keys of connections and of communicators split from this one derive from it
   int32_t rank = 0;
   int32_t ranks = 1;
-  int32_t device = 0;     ///< what ncclCommCuDevice reports: the rank's place among the local ones, unless it said otherwise
+  int32_t device = 0;  ///< what ncclCommCuDevice reports: the rank's place among the local ones, unless it said otherwise
   plan::Reach reach = plan::Reach::process;
   std::vector<exec::ProcessCard> cards;  ///< by rank
-  std::string name;       ///< for logs
+  std::string name;                      ///< for logs
 };
 
 class Communicator {
  public:
-  Communicator(exec::Process& process, const collectives::Selector& selector, Membership membership, exec::Endpoint& endpoint);
+  Communicator(exec::Process& process, collectives::Choices choices, Membership membership, exec::Endpoint& endpoint);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -93,7 +93,7 @@ class Communicator {
   };
 
   exec::Process& process_;
-  const collectives::Selector& selector_;
+  collectives::Choices choices_;
   Membership membership_;
   exec::Endpoint* endpoint_;
   bool finalized_ = false;

@@ -63,13 +63,13 @@ class Driver {
 
   std::unique_ptr<Process> process_;
   std::mutex mutex_;
-  std::condition_variable changed_;   ///< the owner left, or somebody's call ended
-  std::atomic<int> contenders_{0};    ///< threads that want the lock: the owner lets them in between polls
-  bool owned_ = false;                ///< some thread is making progress
-  bool background_owner_ = false;     ///< it is the progress thread, which yields to any inline waiter
-  int waiters_ = 0;                   ///< threads waiting for the owner
-  uint64_t turn_ = 0;                 ///< counts changes of the owner
-  std::atomic<int> blocked_{0};       ///< threads that sleep in the kernel
+  std::condition_variable changed_;  ///< the owner left, or somebody's call ended
+  std::atomic<int> contenders_{0};   ///< threads that want the lock: the owner lets them in between polls
+  bool owned_ = false;               ///< some thread is making progress
+  bool background_owner_ = false;    ///< it is the progress thread, which yields to any inline waiter
+  int waiters_ = 0;                  ///< threads waiting for the owner
+  uint64_t turn_ = 0;                ///< counts changes of the owner
+  std::atomic<int> blocked_{0};      ///< threads that sleep in the kernel
   int wake_fd_ = -1;
   std::vector<transport::Wait> waits_;
   std::vector<pollfd> inline_fds_, background_fds_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/fifo.h"
@@ -50,8 +51,8 @@ class Stream {
   /// Begins the next launch once the one before is done; hands finished ones to `spare`. True if anything changed.
   bool poll(Engine& engine, std::vector<std::unique_ptr<Launch>>& spare);
   [[nodiscard]] bool idle() const { return queue_.empty(); }
-  /// The first failure of a launch on this stream.
-  [[nodiscard]] const Status& status() const { return status_; }
+  /// The first failure of a launch on this stream since it was last asked.
+  [[nodiscard]] Status take_status() { return std::exchange(status_, Status()); }
 
  private:
   Fifo<std::unique_ptr<Launch>> queue_;

@@ -60,8 +60,8 @@ Result<Process::Route> Process::route_to(const ProcessCard& card, uint64_t commu
     const bool near = shm_ != nullptr && card.host == identity_.host && !card.shm.empty();
     transport::Transport* transport = near ? shm_ : tcp_;
     if (transport == nullptr || (transport == tcp_ && card.tcp.empty())) {
-      return invalid_usage(fmt::format("rank {} on host {} cannot be reached: it shares no host and no network with rank's process {}", rank,
-                                       card.hostname, identity_.hostname));
+      return invalid_usage(fmt::format("rank {} on host {} cannot be reached: it shares no host and no network with rank's process {}",
+                                       rank, card.hostname, identity_.hostname));
     }
     peers_.push_back({.process = card.process, .transport = transport});
   }

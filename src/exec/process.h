@@ -17,6 +17,7 @@
 #include "exec/launch.h"
 #include "exec/plan_cache.h"
 #include "memory/pool.h"
+#include "memory/shared_segment.h"
 #include "transport/interface.h"
 
 namespace isthmus::exec {
@@ -24,10 +25,10 @@ namespace isthmus::exec {
 /// Where and who this process is; the simulator makes these up.
 struct Identity {
   transport::ProcessId process{};
-  uint64_t host = 0;      ///< equal for processes that may share memory
-  std::string hostname;   ///< for messages
+  uint64_t host = 0;     ///< equal for processes that may share memory
+  std::string hostname;  ///< for messages
   int32_t pid = 0;
-  int32_t cpus = 1;       ///< CPUs this process may run on
+  int32_t cpus = 1;  ///< CPUs this process may run on
 };
 
 class Process {
@@ -45,6 +46,8 @@ class Process {
   [[nodiscard]] PlanCache& plans() { return plans_; }
   [[nodiscard]] transport::Network* network() { return network_.get(); }
   [[nodiscard]] const memory::Pool& pool() const { return pool_; }
+  /// Memory of ncclMemAlloc.
+  [[nodiscard]] memory::SharedSegments& segments() { return segments_; }
 
   /// What other processes must know about this one. Opens the transports to other processes when first called.
   Result<ProcessCard> card();
@@ -86,6 +89,7 @@ class Process {
   Identity identity_;
   Logger log_;
   memory::Pool pool_;
+  memory::SharedSegments segments_;
   std::unique_ptr<transport::Network> network_;
   Engine engine_;
   PlanCache plans_;

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C entry points of collectives, send/recv and groups. Each checks its arguments, then adds one call to the thread's group; a
+// call outside of a group is a group of its own. Wrong arguments are refused on the spot and leave everything as it was.
+#include <fmt/format.h>
+
+#include "api/library.h"
+#include "api/names.h"
+
+namespace isthmus::api {
+
+namespace {
+
+struct Arguments {
+  const char* name;
+  comm::Request request;
+  int type, op;
+  ncclComm_t comm;
+  cudaStream_t stream;
+};
+
+Result<DataType> type_of(int type) {
+  if (type < 0 || type >= kDataTypes) return invalid_argument(fmt::format("{} is not a data type (0 to {})", type, kDataTypes - 1));
+  return static_cast<DataType>(type);
+}
+
+// Starts the calls of the outermost group and, for those on the NULL stream, waits.
+Status launch(Library& library, exec::Driver::Lock& lock, comm::Group& calls) {
+  auto launched = calls.launch(*lock);
+  calls.clear();
+  if (!launched.ok()) return launched.status();
+  std::unique_ptr<exec::Launch> waited = std::move(launched).value();
+  if (waited == nullptr) {
+    lock->poll(exec::Driver::now());
+    library.driver().run_in_background();
+    return {};
+  }
+  const exec::Launch& pending = *waited;
+  library.driver().wait(lock, [&pending] { return pending.done(); });
+  Status status = waited->status();
+  lock->give_launch(std::move(waited));
+  return status;
+}
+
+Status call(Library& library, Arguments& arguments) {
+  ThreadGroup& group = Library::thread_group();
+  exec::Driver::Lock lock(library.driver());
+  ISTHMUS_ASSIGN(comm::Communicator * communicator, library.find(arguments.comm));
+  ISTHMUS_TRY(communicator->state());
+  ISTHMUS_ASSIGN(arguments.request.type, type_of(arguments.type));
+  ISTHMUS_ASSIGN(arguments.request.op, communicator->find_operator(arguments.op, arguments.request.type));
+  ISTHMUS_TRY(communicator->check(arguments.request));
+  ISTHMUS_ASSIGN(const comm::StreamHandle stream, Library::stream_of(*lock, arguments.stream));
+  if (group.depth > 0) {
+    group.calls.add(*communicator, arguments.request, stream);
+    return {};
+  }
+  comm::Group alone;
+  alone.add(*communicator, arguments.request, stream);
+  return launch(library, lock, alone);
+}
+
+ncclResult_t run(Arguments arguments) {
+  return entry([&](Library& library) {
+    Status status = call(library, arguments);
+    if (status.ok()) return status;
+    status = status.with_context(arguments.name);
+    ThreadGroup& group = Library::thread_group();
+    if (group.depth > 0 && group.poison.ok() && status.code() != Code::invalid_argument) group.poison = status;
+    return status;
+  });
+}
+
+}  // namespace
+
+}  // namespace isthmus::api
+
+using isthmus::Collective;
+using isthmus::Status;
+using isthmus::api::entry;
+using isthmus::api::Library;
+using isthmus::api::run;
+
+extern "C" {
+
+ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return run({.name = "ncclAllReduce",
+              .request = {.collective = Collective::allreduce, .in = sendbuff, .out = recvbuff, .count = count},
+              .type = datatype,
+              .op = op,
+              .comm = comm,
+              .stream = stream});
+}
+
+ncclResult_t pncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
+                         ncclComm_t comm, cudaStream_t stream) {
+  return run({.name = "ncclReduce",
+              .request = {.collective = Collective::reduce, .in = sendbuff, .out = recvbuff, .count = count, .root = root},
+              .type = datatype,
+              .op = op,
+              .comm = comm,
+              .stream = stream});
+}
+
+ncclResult_t pncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op,
+                                ncclComm_t comm, cudaStream_t stream) {
+  return run({.name = "ncclReduceScatter",
+              .request = {.collective = Collective::reduce_scatter, .in = sendbuff, .out = recvbuff, .count = recvcount},
+              .type = datatype,
+              .op = op,
+              .comm = comm,
+              .stream = stream});
+}
+
+ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return run({.name = "ncclAllGather",
+              .request = {.collective = Collective::allgather, .in = sendbuff, .out = recvbuff, .count = sendcount},
+              .type = datatype,
+              .op = ncclSum,
+              .comm = comm,
+              .stream = stream});
+}
+
+ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return run({.name = "ncclBroadcast",
+              .request = {.collective = Collective::broadcast, .in = sendbuff, .out = recvbuff, .count = count, .root = root},
+              .type = datatype,
+              .op = ncclSum,
+              .comm = comm,
+              .stream = stream});
+}
+
+ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return pncclBroadcast(buff, buff, count, datatype, root, comm, stream);
+}
+
+ncclResult_t pncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return run({.name = "ncclSend",
+              .request = {.collective = Collective::sendrecv, .in = sendbuff, .count = count, .root = peer, .is_send = true},
+              .type = datatype,
+              .op = ncclSum,
+              .comm = comm,
+              .stream = stream});
+}
+
+ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return run({.name = "ncclRecv",
+              .request = {.collective = Collective::sendrecv, .out = recvbuff, .count = count, .root = peer, .is_send = false},
+              .type = datatype,
+              .op = ncclSum,
+              .comm = comm,
+              .stream = stream});
+}
+
+ncclResult_t pncclGroupStart(void) {
+  ++Library::thread_group().depth;
+  return ncclSuccess;
+}
+
+ncclResult_t pncclGroupEnd(void) {
+  return entry([](Library& library) -> Status {
+    isthmus::api::ThreadGroup& group = Library::thread_group();
+    if (group.depth == 0) return isthmus::invalid_usage("ncclGroupEnd without ncclGroupStart");
+    if (--group.depth > 0) return {};
+    const Status poison = std::exchange(group.poison, Status());
+    if (!poison.ok()) {
+      group.calls.clear();
+      return poison.with_context("ncclGroupEnd: a call of the group failed");
+    }
+    if (group.calls.empty()) return {};
+    isthmus::exec::Driver::Lock lock(library.driver());
+    return isthmus::api::launch(library, lock, group.calls).with_context("ncclGroupEnd");
+  });
+}
+
+}  // extern "C"
+
+extern "C" {
+ISTHMUS_NCCL_NAME(ncclAllReduce);
+ISTHMUS_NCCL_NAME(ncclReduce);
+ISTHMUS_NCCL_NAME(ncclReduceScatter);
+ISTHMUS_NCCL_NAME(ncclAllGather);
+ISTHMUS_NCCL_NAME(ncclBroadcast);
+ISTHMUS_NCCL_NAME(ncclBcast);
+ISTHMUS_NCCL_NAME(ncclSend);
+ISTHMUS_NCCL_NAME(ncclRecv);
+ISTHMUS_NCCL_NAME(ncclGroupStart);
+ISTHMUS_NCCL_NAME(ncclGroupEnd);
+}  // extern "C"

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry's life and look-ups. See library.h.
+#include "api/library.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <atomic>
+
+#include "base/crypto.h"
+#include "base/host_identity.h"
+#include "base/settings.h"
+#include "transport/tcp/sockets.h"
+
+namespace isthmus::api {
+
+namespace {
+
+std::mutex registry_mutex;
+Library* registry = nullptr;  // never deleted: threads may still be inside at exit
+std::atomic<bool> forked{false};
+
+std::mutex error_mutex;
+std::string& error_text() {
+  static auto& text = *std::make_unique<std::string>().release();  // outlives static destruction
+  return text;
+}
+
+}  // namespace
+
+Result<Library*> Library::get() {
+  if (forked.load(std::memory_order_relaxed)) {
+    return invalid_usage("this process was made by fork() after Isthmus was in use; call it only in the parent, or exec first");
+  }
+  const std::lock_guard guard(registry_mutex);
+  if (registry != nullptr) return registry;
+  ISTHMUS_ASSIGN(auto made, make());
+  registry = made.release();
+  pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+  return registry;
+}
+
+Result<std::unique_ptr<Library>> Library::make() {
+  SettingsReport settings_report;
+  ISTHMUS_ASSIGN(Settings settings, settings_from_environment(&settings_report));
+  const HostIdentity host = read_host_identity(settings);
+  Logger log = Logger::from_settings(settings, host.hostname, host.pid);
+  for (const std::string& warning : settings_report.warnings) log.warn("{}", warning);
+  if (!host.warning.empty()) log.warn("{}", host.warning);
+  if (!settings.debug.empty())
+    log.version(fmt::format("Isthmus {}.{}.{} (NCCL {}.{}.{} API) on CPU hosts", 0, 1, 0, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH));
+
+  std::unique_ptr<Library> library(new Library);  // NOLINT: private constructor
+  ISTHMUS_ASSIGN(auto selector, collectives::Selector::make(settings.algorithm));
+  library->selector_ = std::make_unique<collectives::Selector>(std::move(selector));
+  exec::Identity identity{
+      .process = {}, .host = host.host_id, .hostname = host.hostname, .pid = host.pid, .cpus = static_cast<int32_t>(host.allowed_cpus)};
+  ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(identity.process))));
+  auto process = std::make_unique<exec::Process>(std::move(settings), std::move(identity), std::move(log), nullptr);
+  library->driver_ = std::make_unique<exec::Driver>(std::move(process));
+  return library;
+}
+
+ncclComm_t Library::adopt(std::unique_ptr<comm::Communicator> communicator) {
+  auto handle = std::make_unique<ncclComm>(ncclComm{std::move(communicator)});
+  ncclComm_t pointer = handle.get();
+  handles_.emplace(pointer, std::move(handle));
+  return pointer;
+}
+
+Result<comm::Communicator*> Library::find(ncclComm_t handle) const {
+  if (handle == nullptr) return invalid_argument("the communicator is NULL");
+  const auto found = handles_.find(handle);
+  if (found == handles_.end()) {
+    return invalid_argument(fmt::format("{} is not a communicator: never made, or destroyed already", static_cast<const void*>(handle)));
+  }
+  return found->second->communicator.get();
+}
+
+Status Library::destroy(ncclComm_t handle) {
+  ISTHMUS_TRY(find(handle).status());
+  handles_.erase(handle);
+  return {};
+}
+
+Result<comm::StreamHandle> Library::stream_of(exec::Process& process, cudaStream_t stream) {
+  const auto number = reinterpret_cast<uintptr_t>(stream);
+  if (number <= 2) return comm::StreamHandle{0};  // NULL, cudaStreamLegacy, cudaStreamPerThread
+  if (process.find_stream(number) == nullptr) {
+    return invalid_argument(fmt::format("{} is not a stream: pass NULL or a handle of isthmusStreamCreate", static_cast<void*>(stream)));
+  }
+  return comm::StreamHandle{number};
+}
+
+ThreadGroup& Library::thread_group() {
+  thread_local ThreadGroup group;
+  return group;
+}
+
+ncclResult_t report(const Status& status) {
+  if (status.ok()) return ncclSuccess;
+  if (status.code() != Code::in_progress) {
+    const std::lock_guard guard(error_mutex);
+    error_text() = status.text();
+  }
+  switch (status.code()) {
+    case Code::ok:
+      return ncclSuccess;
+    case Code::system_error:
+      return ncclSystemError;
+    case Code::internal_error:
+      return ncclInternalError;
+    case Code::invalid_argument:
+      return ncclInvalidArgument;
+    case Code::invalid_usage:
+      return ncclInvalidUsage;
+    case Code::in_progress:
+      return ncclInProgress;
+    case Code::remote_error:
+    case Code::timeout:  // ncclTimeout exists from 2.30 on; older clients know it as a remote error
+      return ncclRemoteError;
+  }
+  return ncclInternalError;
+}
+
+const char* last_error() {
+  thread_local std::string copy;  // the caller may read it while another thread fails
+  const std::lock_guard guard(error_mutex);
+  copy = error_text();
+  return copy.c_str();
+}
+
+}  // namespace isthmus::api

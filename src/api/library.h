@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process registry behind the C API: the one place with global state. Holds the driver (and in it the Process), live handles,
+// each thread's open group, the last error. Made at the first call that needs it, never destroyed, so that exit without Destroy
+// is harmless; after fork() the child gets an error instead of the parent's state. Used by api/*.cc only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/group.h"
+#include "comm/setup.h"
+#include "nccl.h"
+
+/// What a ncclComm_t points to. Clients only carry the pointer; every call looks it up before use.
+struct ncclComm {
+  std::unique_ptr<isthmus::comm::Communicator> communicator;
+};
+
+namespace isthmus::api {
+
+/// A thread's open group.
+struct ThreadGroup {
+  int depth = 0;
+  Status poison;  ///< the first failure other than a wrong argument; returned by the outermost end
+  comm::Group calls;
+};
+
+class Library {
+ public:
+  /// The library, set up from the environment at the first call.
+  static Result<Library*> get();
+
+  exec::Driver& driver() { return *driver_; }
+  comm::Context context(exec::Driver::Lock& lock) { return {.process = *lock, .selector = *selector_}; }
+
+  // Handles; all under the driver's lock.
+  ncclComm_t adopt(std::unique_ptr<comm::Communicator> communicator);
+  /// The communicator of a live handle, or invalid_argument.
+  Result<comm::Communicator*> find(ncclComm_t handle) const;
+  Status destroy(ncclComm_t handle);
+
+  /// The stream of a call: NULL and the legacy handles 1 and 2 are the NULL stream (0).
+  static Result<comm::StreamHandle> stream_of(exec::Process& process, cudaStream_t stream);
+
+  /// This thread's group.
+  static ThreadGroup& thread_group();
+
+ private:
+  Library() = default;
+  static Result<std::unique_ptr<Library>> make();
+
+  std::unique_ptr<exec::Driver> driver_;
+  std::unique_ptr<collectives::Selector> selector_;
+  std::unordered_map<ncclComm_t, std::unique_ptr<ncclComm>> handles_;
+};
+
+/// Maps a Status to NCCL's code and remembers its text for ncclGetLastError.
+ncclResult_t report(const Status& status);
+const char* last_error();
+
+/// Runs the body of an entry point: nothing may escape into C.
+template <typename Body>
+ncclResult_t entry(Body&& body) {
+  try {
+    auto library = Library::get();
+    if (!library.ok()) return report(library.status());
+    return report(body(**library));
+  } catch (const std::bad_alloc&) {
+    return report(system_error("out of memory"));
+  } catch (const std::exception& failure) {
+    return report(internal_error(failure.what()));
+  }
+}
+
+}  // namespace isthmus::api

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making communicators. See setup.h.
+#include "comm/setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/crypto.h"
+
+namespace isthmus::comm {
+
+namespace {
+
+plan::Reach reach_of(const Membership& membership) {
+  const exec::ProcessCard& first = membership.cards.front();
+  plan::Reach reach = plan::Reach::process;
+  for (const exec::ProcessCard& card : membership.cards) {
+    if (card.host != first.host) return plan::Reach::network;
+    if (card.process != first.process) reach = plan::Reach::host;
+  }
+  return reach;
+}
+
+int32_t ranks_on_host(const Membership& membership, uint64_t host) {
+  return static_cast<int32_t>(
+      std::count_if(membership.cards.begin(), membership.cards.end(), [&](const exec::ProcessCard& card) { return card.host == host; }));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, Membership membership) {
+  exec::Process& process = context.process;
+  membership.reach = reach_of(membership);
+  std::vector<transport::PeerId> peers;
+  std::vector<transport::Transport*> transports;
+  for (int32_t rank = 0; rank < membership.ranks; ++rank) {
+    auto route = process.route_to(membership.cards[static_cast<size_t>(rank)], membership.id, membership.secret, rank);
+    if (!route.ok()) return route.status().with_context(fmt::format("rank {} cannot reach rank {}", membership.rank, rank));
+    peers.push_back(route->peer);
+    transports.push_back(route->transport);
+  }
+  process.note_local_ranks(ranks_on_host(membership, process.identity().host));
+  exec::Endpoint& endpoint = process.engine().open(membership.id, membership.rank, peers, transports);
+  process.log().info(Subsystem::init, "communicator {:#x} rank {} nranks {} reach {} - Init COMPLETE", membership.id, membership.rank,
+                     membership.ranks, plan::name_of(membership.reach));
+  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks);
+  return std::make_unique<Communicator>(process, std::move(choices), std::move(membership), endpoint);
+}
+
+Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& context, const std::vector<int32_t>& devices) {
+  Membership membership;
+  ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(&membership.id, 1))));
+  ISTHMUS_TRY(random_bytes(membership.secret));
+  membership.ranks = static_cast<int32_t>(devices.size());
+  const exec::ProcessCard self{.process = context.process.identity().process,
+                               .host = context.process.identity().host,
+                               .hostname = context.process.identity().hostname,
+                               .pid = context.process.identity().pid};
+  membership.cards.assign(devices.size(), self);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    membership.rank = static_cast<int32_t>(rank);
+    membership.device = devices[rank];
+    ISTHMUS_ASSIGN(auto communicator, open_communicator(context, membership));
+    communicators.push_back(std::move(communicator));
+  }
+  return communicators;
+}
+
+}  // namespace isthmus::comm
