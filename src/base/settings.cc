@@ -91,12 +91,15 @@ std::string unknown_name(std::string_view name, std::string_view prefix, std::st
   return fmt::format("{} ({}) is not known and is ignored{}", name, source, hint);
 }
 
+/// Variables that the launcher and the programs around the library read, not the library.
+bool is_for_programs(std::string_view name) { return name.starts_with("ISTHMUS_RUN_") || name.starts_with("NCCL_TESTS_"); }
+
 void report_leftovers(std::span<const SettingSource> sources, SettingsReport& report) {
   const auto unused = unused_nccl_names();
   std::vector<std::string_view> ignored;
   for (const SettingSource& source : sources) {
     for (const auto& [name, value] : source.variables) {
-      if (is_defined(name)) continue;
+      if (is_defined(name) || is_for_programs(name)) continue;
       if (name.starts_with(kOurs)) report.warnings.push_back(unknown_name(name, kOurs, source.name));
       if (!name.starts_with(kNccl)) continue;
       if (std::binary_search(unused.begin(), unused.end(), std::string_view(name))) {
