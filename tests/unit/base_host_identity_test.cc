@@ -19,7 +19,7 @@ TEST(HostIdentity, EveryFactCounts) {
   EXPECT_EQ(host_id_of(HostFacts(facts)), *ids.begin());
   for (int change = 0; change < 4; ++change) {
     HostFacts other = facts;
-    if (change == 0) other.boot_id = "c";
+    if (change == 0) other.boot_id.push_back('c');
     if (change == 1) other.ipc_namespace = 9;
     if (change == 2) other.pid_namespace = 9;
     if (change == 3) other.net_namespace = 9;
