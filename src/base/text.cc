@@ -74,6 +74,24 @@ std::string join(std::span<const std::string_view> pieces, std::string_view sepa
   return out;
 }
 
+std::string number_ranges(std::span<const int32_t> ascending) {
+  constexpr size_t kMaxPieces = 16;
+  std::string out;
+  size_t pieces = 0;
+  for (size_t first = 0, last = 0; first < ascending.size(); first = last + 1) {
+    if (pieces++ == kMaxPieces) return out + ",...";
+    for (last = first; last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1;) ++last;
+    if (!out.empty()) out += ',';
+    out += last == first ? fmt::format("{}", ascending[first]) : fmt::format("{}-{}", ascending[first], ascending[last]);
+  }
+  return out;
+}
+
+std::string duration_text(TimeNs duration) {
+  if (duration < kSecondNs) return fmt::format("{:.3g} ms", static_cast<double>(duration) / kMillisecondNs);
+  return fmt::format("{:.6g} s", static_cast<double>(duration) / kSecondNs);
+}
+
 Result<uint64_t> parse_unsigned(std::string_view text, uint64_t max) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

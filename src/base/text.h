@@ -25,6 +25,11 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 /// The pieces with `separator` between them.
 std::string join(std::span<const std::string_view> pieces, std::string_view separator);
 
+/// Ascending numbers with runs drawn together, "2,5,7-9"; after 16 pieces "...".
+std::string number_ranges(std::span<const int32_t> ascending);
+/// "250 ms", "30 s", "1.5 s".
+std::string duration_text(TimeNs duration);
+
 /// Decimal digits only, within [0, max].
 Result<uint64_t> parse_unsigned(std::string_view text, uint64_t max);
 /// "250ms", "30s", "2m", "1h", also ns and us; a bare number is seconds. Never negative.

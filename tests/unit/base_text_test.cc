@@ -50,6 +50,17 @@ TEST(Text, BooleansAndNumbers) {
   for (const char* bad : {"65536", "", "1 ", "+1", "-0", "1e3"}) EXPECT_FALSE(parse_unsigned(bad, 65535).ok()) << bad;
 }
 
+TEST(Text, NumbersForMessages) {
+  EXPECT_EQ(number_ranges(std::vector<int32_t>{}), "");
+  EXPECT_EQ(number_ranges(std::vector<int32_t>{2, 5, 7, 8, 9}), "2,5,7-9");
+  std::vector<int32_t> odd;
+  for (int32_t i = 1; i < 101; i += 2) odd.push_back(i);
+  EXPECT_EQ(number_ranges(odd), "1,3,5,7,9,11,13,15,17,19,21,23,25,27,29,31,...");
+  EXPECT_EQ(duration_text(30 * kSecondNs), "30 s");
+  EXPECT_EQ(duration_text(1500 * kMillisecondNs), "1.5 s");
+  EXPECT_EQ(duration_text(250 * kMillisecondNs), "250 ms");
+}
+
 TEST(Text, NearestName) {
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);

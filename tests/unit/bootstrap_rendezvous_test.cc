@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+// rendezvous.h: jobs that form, jobs that do not, and strangers at the door; in virtual time over a network in memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/bytes.h"
+#include "bootstrap/rendezvous.h"
+#include "bootstrap/rendezvous_messages.h"
+#include "memory_network.h"
+
+namespace isthmus::bootstrap {
+namespace {
+
+using testing::address_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Crypto& crypto() { return *Crypto::load().value(); }
+
+transport::ProcessId process_of(int number) {
+  transport::ProcessId process{};
+  process[0] = static_cast<uint8_t>(number);
+  process[15] = 1;
+  return process;
+}
+
+std::vector<std::byte> blob_of(int32_t rank) {
+  std::vector<std::byte> blob(static_cast<size_t>(10 + rank), std::byte{static_cast<uint8_t>(rank)});
+  return blob;
+}
+
+/// A root and some members on one network and one clock.
+struct Job {
+  testing::MemoryNetwork network;
+  std::string log_text;
+  Logger log{{.level = LogLevel::info, .subsystems = ~0u, .sink = [this](std::string_view lines) { log_text += lines; }}};
+  TimeNs now = 1000 * kSecondNs;
+  const Crypto* proof = &crypto();
+  UniqueId id = fresh_id(random_bytes).value();
+  std::unique_ptr<Root> root;
+  std::vector<std::unique_ptr<Member>> members;
+  Status root_failure;
+  std::vector<Status> failures;
+  std::vector<bool> done;
+  bool root_done = false;
+
+  Surroundings surroundings(int process) { return {.network = network, .crypto = *proof, .log = log, .process = process_of(process)}; }
+
+  void open_root(int process = 0, std::vector<transport::Address> at = {address_of(1, 0)}, TimeNs timeout_ns = 30 * kSecondNs) {
+    auto opened = Root::open(surroundings(process), {.timeout_ns = timeout_ns}, id, at);
+    ASSERT_TRUE(opened.ok()) << opened.status().text();
+    root = std::move(*opened);
+    id = root->id();
+  }
+
+  void add(int32_t rank, int32_t ranks, int process = -1, TimeNs timeout_ns = 30 * kSecondNs) {
+    auto member = Member::start(surroundings(process < 0 ? rank : process), id,
+                                {.rank = rank, .ranks = ranks, .blob = blob_of(rank), .timeout_ns = timeout_ns}, now);
+    ASSERT_TRUE(member.ok()) << member.status().text();
+    members.push_back(std::move(*member));
+    failures.emplace_back();
+    done.push_back(false);
+  }
+
+  void poll() {
+    if (root && !root_done && root_failure.ok()) {
+      auto result = root->poll(now);
+      if (!result.ok()) root_failure = result.status();
+      root_done = result.ok() && *result;
+    }
+    for (size_t i = 0; i < members.size(); ++i) {
+      if (!members[i] || !failures[i].ok() || done[i]) continue;
+      auto result = members[i]->poll(now);
+      if (!result.ok()) failures[i] = result.status();
+      done[i] = result.ok() && *result;
+    }
+  }
+
+  [[nodiscard]] bool all_done() const { return std::count(done.begin(), done.end(), true) == static_cast<ptrdiff_t>(done.size()); }
+
+  /// Until `finished` or so much time has passed; true if finished.
+  bool run(TimeNs duration, const std::function<bool()>& finished) {
+    for (const TimeNs end = now + duration; now < end; now += 10 * kMillisecondNs) {
+      poll();
+      if (finished()) return true;
+    }
+    return false;
+  }
+  bool form(TimeNs duration = 5 * kSecondNs) {
+    return run(duration, [this] { return root_done && all_done(); });
+  }
+  void pass(TimeNs duration) {
+    run(duration, [] { return false; });
+  }
+
+  std::unique_ptr<transport::Stream> knock() { return network.connect(id.roots[0], {}).value(); }
+  /// A proven connection of a made-up process, for saying strange things.
+  Link intrude(int32_t rank, int32_t ranks, int process) {
+    const wire::Hello hello{.communicator = rendezvous_number(id), .rank = rank, .ranks = ranks, .process = process_of(process)};
+    auto handshake = wire::Handshake::initiate(*proof, hello, rendezvous_key(*proof, id), {std::byte{7}});
+    auto stream = knock();
+    while (true) {
+      auto proven = advance(handshake, *stream);
+      EXPECT_TRUE(proven.ok()) << proven.status().text();
+      if (!proven.ok() || *proven) break;
+      poll();
+    }
+    return {std::move(stream), 1 << 20};
+  }
+  [[nodiscard]] size_t connections_kept() const {
+    return static_cast<size_t>(
+        std::count_if(network.pipes.begin(), network.pipes.end(), [](const auto& pipe) { return !pipe->closed[0] && !pipe->closed[1]; }));
+  }
+};
+
+void say(transport::Stream& stream, std::string_view text) { EXPECT_TRUE(stream.write(as_bytes(text)).ok()); }
+
+TEST(Rendezvous, EverybodyGetsEverybodysBlob) {
+  for (const int32_t ranks : {1, 2, 5, 33}) {
+    Job job;
+    job.open_root(0);
+    for (int32_t rank = ranks - 1; rank >= 0; --rank) job.add(rank, ranks);
+    ASSERT_TRUE(job.form()) << ranks;
+    for (const auto& member : job.members) {
+      ASSERT_EQ(member->table().blobs.size(), static_cast<size_t>(ranks));
+      for (int32_t rank = 0; rank < ranks; ++rank) EXPECT_EQ(member->table().blobs[static_cast<size_t>(rank)], blob_of(rank));
+      EXPECT_EQ(member->table().session, job.members[0]->table().session);
+      EXPECT_EQ(member->table().hub_rank, 0);
+    }
+    EXPECT_NE(job.members[0]->table().session, Session{});
+    EXPECT_EQ(job.root->counters().refused, 0u);
+  }
+}
+
+TEST(Rendezvous, WorksInPiecesOfOneByte) {
+  Job job;
+  job.network.piece = 1;
+  job.network.capacity = 3;
+  job.open_root();
+  for (int32_t rank = 0; rank < 3; ++rank) job.add(rank, 3);
+  // The root is done once the table is queued; its links carry the rest.
+  std::vector<std::optional<Link>> links;
+  EXPECT_TRUE(job.run(60 * kSecondNs, [&] {
+    if (job.root_done && links.empty()) links = job.root->take_links();
+    for (auto& link : links) EXPECT_TRUE(link->flush().ok());
+    return job.all_done();
+  }));
+  EXPECT_EQ(job.members[2]->table().blobs[1], blob_of(1));
+}
+
+TEST(Rendezvous, LinksStayOpenAndAreInRankOrder) {
+  Job job;
+  job.open_root();
+  for (int32_t rank = 2; rank >= 0; --rank) job.add(rank, 3);
+  ASSERT_TRUE(job.form());
+  auto links = job.root->take_links();
+  ASSERT_EQ(links.size(), 3u);
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    Link mine = job.members[static_cast<size_t>(2 - rank)]->take_link();
+    mine.send(20, blob_of(rank));
+    ASSERT_TRUE(mine.flush().ok());
+    auto message = links[static_cast<size_t>(rank)]->receive();
+    ASSERT_TRUE(message.ok() && message->has_value());
+    EXPECT_EQ((*message)->body.size(), blob_of(rank).size());
+  }
+}
+
+TEST(Rendezvous, RootMayLiveInAProcessWithoutRank) {
+  Job job;
+  job.open_root(77);
+  job.add(0, 2);
+  job.add(1, 2);
+  ASSERT_TRUE(job.form());
+  EXPECT_EQ(job.members[0]->table().hub_rank, -1);
+  EXPECT_EQ(job.root->hub_rank(), -1);
+}
+
+TEST(Rendezvous, AnyAddressThatWorksWillDo) {
+  Job job;
+  job.open_root(0, {address_of(1, 0), address_of(2, 0), address_of(3, 0), address_of(4, 0)});
+  EXPECT_EQ(job.id.roots[2].bytes[3], 3) << "three fit";
+  job.network.silent_hosts = {1};
+  job.id.roots[1].port = 9;  // nobody there
+  job.add(0, 2);
+  job.add(1, 2);
+  EXPECT_TRUE(job.form(kSecondNs));
+}
+
+TEST(Rendezvous, RanksMayComeBeforeTheRoot) {
+  Job job;
+  job.id.roots[0] = address_of(1, 4000);
+  job.add(0, 2);
+  job.add(1, 2);
+  job.pass(20 * kSecondNs);
+  EXPECT_FALSE(job.all_done());
+  job.open_root(0, {address_of(1, 4000)});
+  EXPECT_TRUE(job.form(2 * kSecondNs));
+}
+
+TEST(Rendezvous, MissingRanksAreNamedOnBothSides) {
+  Job job;
+  job.open_root(0, {address_of(1, 0)}, 3 * kSecondNs);
+  for (const int32_t rank : {0, 1, 3, 4, 6}) job.add(rank, 8, -1, 3 * kSecondNs + 500 * kMillisecondNs);
+  job.pass(kSecondNs);
+  job.members[1].reset();  // rank 1 dies
+  EXPECT_TRUE(job.run(10 * kSecondNs, [&] { return !job.root_failure.ok() && !job.failures[0].ok() && !job.failures[4].ok(); }));
+  EXPECT_EQ(job.root_failure.code(), Code::timeout);
+  EXPECT_THAT(job.root_failure.text(), HasSubstr("4 of 8 ranks did not arrive within 3 s: 1-2,5,7"));
+  EXPECT_THAT(job.root_failure.text(), HasSubstr("1 came and went away again"));
+  for (const size_t i : {0u, 2u, 3u, 4u}) {
+    EXPECT_EQ(job.failures[i].code(), Code::timeout);
+    EXPECT_THAT(job.failures[i].text(), HasSubstr("1-2,5,7")) << "told by the root";
+  }
+  EXPECT_FALSE(job.root->poll(job.now).ok()) << "failed for good";
+  EXPECT_FALSE(job.members[0]->poll(job.now).ok());
+}
+
+TEST(Rendezvous, MemberNamesTheMissingEvenWhenItsOwnTimeEndsFirst) {
+  Job job;
+  job.open_root(0, {address_of(1, 0)}, 30 * kSecondNs);
+  job.add(0, 3, -1, 2 * kSecondNs);
+  EXPECT_TRUE(job.run(5 * kSecondNs, [&] { return !job.failures[0].ok(); }));
+  EXPECT_THAT(job.failures[0].text(), HasSubstr("2 of 3 ranks did not arrive within 2 s: 1-2"));
+}
+
+TEST(Rendezvous, UnreachableRootIsNamedWithTheReason) {
+  Job job;
+  job.id.roots[0] = address_of(1, 4000);
+  job.id.roots[1] = address_of(2, 4000);
+  job.network.silent_hosts = {2};
+  job.add(3, 8, -1, 6 * kSecondNs);
+  EXPECT_TRUE(job.run(10 * kSecondNs, [&] { return !job.failures[0].ok(); }));
+  EXPECT_EQ(job.failures[0].code(), Code::timeout);
+  EXPECT_THAT(job.failures[0].text(), AllOf(HasSubstr("rank 3 of 8"), HasSubstr("10.0.0.1:4000: connection refused"),
+                                            HasSubstr("10.0.0.2:4000: no answer"), HasSubstr("within 6 s")));
+}
+
+TEST(Rendezvous, WaitingIsReportedInTheLog) {
+  Job job;
+  job.open_root();
+  job.add(0, 2);
+  job.pass(9 * kSecondNs);
+  EXPECT_THAT(job.log_text, Not(HasSubstr("still waits")));
+  job.pass(2 * kSecondNs);
+  EXPECT_THAT(job.log_text, HasSubstr("rank 0 of 2 still waits for the communicator to form: 1 of 2 ranks did not arrive within 10 s: 1"));
+}
+
+TEST(Rendezvous, StrangersDisturbNobody) {
+  Job job;
+  job.open_root();
+  job.add(0, 2);
+  std::vector<std::unique_ptr<transport::Stream>> strangers;
+  for (const std::string_view text : {"GET / HTTP/1.1\r\nHost: x\r\n\r\n                                                  ", "x", ""}) {
+    strangers.push_back(job.knock());
+    say(*strangers.back(), text);
+  }
+  job.knock().reset();  // connects and closes
+  job.pass(kSecondNs);
+  EXPECT_EQ(job.root->counters().refused, 2u);
+  EXPECT_EQ(job.root->counters().timed_out, 0u);
+  job.add(1, 2);
+  EXPECT_TRUE(job.form(100 * kMillisecondNs));
+  EXPECT_THAT(job.log_text, HasSubstr("another protocol"));
+}
+
+TEST(Rendezvous, IdleAndSlowStrangersAreDropped) {
+  Job job;
+  job.open_root();
+  const auto idle = job.knock();
+  const auto slow = job.knock();
+  for (int i = 0; i < 5; ++i) {
+    say(*slow, std::string_view("isthmus!").substr(static_cast<size_t>(i), 1));
+    job.pass(1900 * kMillisecondNs);
+    EXPECT_EQ(job.root->counters().timed_out, i >= 1 ? 1u : 0u) << i;
+  }
+  job.pass(kSecondNs);
+  EXPECT_EQ(job.root->counters().timed_out, 2u) << "a byte now and then buys no more than 10 s";
+  EXPECT_EQ(job.connections_kept(), 0u);
+}
+
+TEST(Rendezvous, FloodOfSilentConnectionsIsSurvived) {
+  Job job;
+  job.open_root();
+  std::vector<std::unique_ptr<transport::Stream>> flood;
+  job.add(0, 2);
+  for (int tick = 0; tick < 300; ++tick) {
+    for (int i = 0; i < 10; ++i) flood.push_back(job.knock());  // a thousand a second
+    if (tick == 200) job.add(1, 2);
+    job.poll();
+    job.now += 10 * kMillisecondNs;
+    if (tick == 199) {
+      EXPECT_LE(job.connections_kept() - 1, 128u + 20u) << "128 inside, the rest not accepted yet";
+      EXPECT_GT(job.root->counters().evicted, 1000u);
+    }
+    if (tick > 200 && job.root_done && job.all_done()) {
+      EXPECT_LE(tick, 300) << "within a second";
+      return;
+    }
+  }
+  FAIL() << "the job did not form";
+}
+
+TEST(Rendezvous, WrongSecretIsRefusedAndSaysSo) {
+  Job job;
+  job.open_root();
+  job.add(0, 2);
+  const UniqueId right = job.id;
+  job.id.secret[0] ^= std::byte{1};
+  job.add(1, 2, -1, 3 * kSecondNs);
+  job.pass(4 * kSecondNs);
+  EXPECT_THAT(job.failures[1].text(), HasSubstr("secret"));
+  EXPECT_GT(job.root->counters().refused, 0u);
+  job.id = right;
+  job.add(1, 2);
+  EXPECT_TRUE(job.run(kSecondNs, [&] { return job.root_done && job.done[0] && job.done[2]; }));
+}
+
+TEST(Rendezvous, AnotherCommunicatorIsRefused) {
+  Job job;
+  job.open_root();
+  job.id.nonce[0] ^= std::byte{1};
+  job.add(0, 1, -1, kSecondNs);
+  job.pass(2 * kSecondNs);
+  EXPECT_FALSE(job.failures[0].ok());
+  EXPECT_THAT(job.log_text, HasSubstr("no communicator"));
+}
+
+TEST(Rendezvous, RankClaimedTwiceIsRefusedWithTheReason) {
+  Job job;
+  job.open_root();
+  job.add(0, 2);
+  job.pass(50 * kMillisecondNs);
+  job.add(0, 2, 55);
+  job.pass(50 * kMillisecondNs);
+  EXPECT_EQ(job.failures[1].code(), Code::invalid_usage);
+  EXPECT_THAT(job.failures[1].text(), HasSubstr("rank 0 is taken by another process"));
+  EXPECT_EQ(job.root->counters().duplicates, 1u);
+  job.members[1].reset();
+  job.add(1, 2);
+  EXPECT_TRUE(job.run(kSecondNs, [&] { return job.root_done && job.done[0] && job.done[2]; }));
+}
+
+TEST(Rendezvous, RankMayComeAgainAfterItsConnectionBroke) {
+  Job job;
+  job.open_root();
+  job.add(0, 2);
+  job.pass(50 * kMillisecondNs);
+  job.network.pipes.back()->reset = true;
+  job.pass(kSecondNs);
+  EXPECT_TRUE(job.failures[0].ok());
+  job.add(1, 2);
+  EXPECT_TRUE(job.form());
+}
+
+TEST(Rendezvous, RestartedRankReplacesItsDeadPredecessor) {
+  Job job;
+  job.open_root();
+  job.add(0, 2);
+  job.pass(50 * kMillisecondNs);
+  job.members[0].reset();  // another process takes its place before anybody noticed
+  job.add(0, 2, 60);
+  job.add(1, 2);
+  EXPECT_TRUE(job.run(kSecondNs, [&] { return job.root_done && job.done[1] && job.done[2]; }));
+}
+
+TEST(Rendezvous, WrongNumberOfRanksIsRefusedWithBothNumbers) {
+  Job job;
+  job.open_root();
+  job.add(0, 2);
+  job.pass(50 * kMillisecondNs);
+  job.add(1, 3);
+  job.pass(50 * kMillisecondNs);
+  EXPECT_EQ(job.failures[1].code(), Code::invalid_usage);
+  EXPECT_THAT(job.failures[1].text(), AllOf(HasSubstr("3 ranks"), HasSubstr("said 2")));
+  EXPECT_EQ(job.root->counters().misfits, 1u);
+}
+
+TEST(Rendezvous, NonsenseFromProvenRanksCostsOnlyTheirPlace) {
+  Job job;
+  job.open_root();
+  job.add(0, 2);
+  {
+    Link link = job.intrude(1, 2, 70);
+    link.send(99, blob_of(1));
+    ASSERT_TRUE(link.flush().ok());
+    job.pass(20 * kMillisecondNs);
+    EXPECT_EQ(job.root->counters().malformed, 1u);
+  }
+  {
+    Link link = job.intrude(1, 2, 71);
+    link.send(static_cast<uint8_t>(RendezvousType::blob), std::vector<std::byte>(kMaxBlobBytes + 1));
+    ASSERT_TRUE(link.flush().ok());
+    job.pass(20 * kMillisecondNs);
+    EXPECT_EQ(job.root->counters().left, 1u);
+  }
+  {
+    Link link = job.intrude(1, 2, 72);
+    link.send(static_cast<uint8_t>(RendezvousType::blob), blob_of(1));
+    link.send(static_cast<uint8_t>(RendezvousType::blob), blob_of(1));
+    ASSERT_TRUE(link.flush().ok());
+    job.pass(20 * kMillisecondNs);
+    EXPECT_EQ(job.root->counters().malformed, 2u);
+  }
+  EXPECT_FALSE(job.root_done);
+  job.add(1, 2);
+  EXPECT_TRUE(job.form());
+}
+
+TEST(Rendezvous, RankThatDiesAtTheVeryEndIsWaitedFor) {
+  Job job;
+  job.open_root();
+  job.add(0, 3);
+  job.add(1, 3);
+  job.pass(50 * kMillisecondNs);
+  job.members[0].reset();
+  job.add(2, 3);  // the last, but rank 0 is gone
+  job.pass(50 * kMillisecondNs);
+  EXPECT_FALSE(job.root_done);
+  job.add(0, 3, 80);
+  EXPECT_TRUE(job.run(kSecondNs, [&] { return job.root_done && job.done[1] && job.done[2] && job.done[3]; }));
+}
+
+TEST(Rendezvous, FailingAcceptIsRetried) {
+  Job job;
+  job.open_root();
+  job.network.accept_failures = 3;
+  job.add(0, 1);
+  EXPECT_TRUE(job.form(kSecondNs));
+  EXPECT_THAT(job.log_text, HasSubstr("out of descriptors"));
+}
+
+TEST(Rendezvous, WithoutAuthentication) {
+  Job job;
+  job.proof = &Crypto::none();
+  job.id.secret = {};
+  job.open_root();
+  job.add(0, 2);
+  job.add(1, 2);
+  EXPECT_TRUE(job.form());
+}
+
+TEST(Rendezvous, ArgumentsAreChecked) {
+  Job job;
+  job.open_root();
+  const auto start = [&](Member::Options options) {
+    return Member::start(job.surroundings(0), job.id, std::move(options), 0).status().code();
+  };
+  EXPECT_EQ(start({.rank = 2, .ranks = 2}), Code::invalid_argument);
+  EXPECT_EQ(start({.rank = -1, .ranks = 2}), Code::invalid_argument);
+  EXPECT_EQ(start({.rank = 0, .ranks = 0}), Code::invalid_argument);
+  EXPECT_EQ(start({.rank = 0, .ranks = kMaxRanks + 1}), Code::invalid_argument);
+  EXPECT_EQ(start({.blob = std::vector<std::byte>(kMaxBlobBytes + 1)}), Code::invalid_argument);
+  EXPECT_FALSE(Root::open(job.surroundings(0), {}, job.id, {}).ok());
+  EXPECT_FALSE(Root::open(job.surroundings(0), {}, job.id, job.id.roots).ok()) << "the port is taken";
+}
+
+TEST(RendezvousMessages, DamagedOnesAreRefused) {
+  Table table;
+  table.hub_rank = 1;
+  for (int32_t rank = 0; rank < 3; ++rank) table.blobs.push_back(blob_of(rank));
+  const std::vector<std::byte> body = encode(table);
+  ASSERT_TRUE(decode_table(body, 3).ok());
+  EXPECT_FALSE(decode_table(body, 4).ok());
+  for (size_t length = 0; length < body.size(); ++length) EXPECT_FALSE(decode_table(std::span(body).first(length), 3).ok()) << length;
+  for (const size_t at : {16u, 19u, 20u, 24u, 27u}) {  // hub rank, number of ranks, length of a blob
+    std::vector<std::byte> damaged = body;
+    damaged[at] ^= std::byte{0x7f};
+    EXPECT_FALSE(decode_table(damaged, 3).ok()) << at;
+  }
+  EXPECT_EQ(decode_verdict(encode_verdict(timeout_error("late"))).text(), "late");
+  EXPECT_EQ(decode_verdict(encode_verdict(timeout_error(std::string(5000, 'x')))).text().size(), 1024u);
+  for (const uint8_t code : {0, 6, 8, 255}) {
+    std::vector<std::byte> verdict = encode_verdict(timeout_error("late"));
+    verdict[0] = std::byte{code};
+    EXPECT_EQ(decode_verdict(verdict).code(), Code::remote_error) << int{code};
+  }
+  EXPECT_EQ(decode_verdict({}).code(), Code::remote_error);
+  EXPECT_EQ(decode_waiting(encode(Waiting{.missing = 2, .which = "1,2"}))->which, "1,2");
+  EXPECT_FALSE(decode_waiting(std::span(body).first(7)).ok());
+}
+
+}  // namespace
+}  // namespace isthmus::bootstrap
