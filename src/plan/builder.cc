@@ -102,19 +102,18 @@ void Builder::open_windows() {
     default:
       break;
   }
-  const uint32_t in_memory = memory_.grow(cells());
-  const uint32_t out_memory = plan_.in_place ? in_memory : memory_.grow(cells());
-  add_region(in, in_memory);
-  add_region(out, out_memory);
+  add_region(in);
+  add_region(out);
   if (plan_.map_in) {
     raw_.assign(cells(), true);
     mirrors_.assign(cells(), kNoRegion);
   }
 }
 
-uint16_t Builder::add_region(Region region, uint32_t memory_begin) {
+uint16_t Builder::add_region(const Region& region) {
   plan_.regions.push_back(region);
-  memory_begin_.push_back(memory_begin);
+  memory_.add(region, plan_.in_place, cells());
+  tracker_.resize(memory_.cells());
   return static_cast<uint16_t>(plan_.regions.size() - 1);
 }
 
@@ -146,7 +145,7 @@ Chunk Builder::scratch(uint32_t begin, uint32_t end, Layout layout, uint16_t sum
     return {};
   }
   const Region region{.place = Place::scratch, .layout = layout, .summands = summands, .begin = begin, .end = end};
-  return {add_region(region, memory_.grow(end - begin) - begin), begin, end};
+  return {add_region(region), begin, end};
 }
 
 Chunk Builder::part(const Chunk& whole, uint32_t begin, uint32_t end) {
@@ -159,7 +158,7 @@ Chunk Builder::part(const Chunk& whole, uint32_t begin, uint32_t end) {
 Chunk Builder::partial(const Chunk& work, uint32_t begin, uint32_t end) {
   const Chunk chunk = part(work, begin, end);
   if (!chunk.valid()) return {};
-  const uint32_t written = memory_.written(memory_of(chunk), chunk.cells());
+  const uint32_t written = tracker_.written(memory_.first(chunk), chunk.cells());
   if (written == chunk.cells()) return chunk;
   if (written == 0) return in(begin, end);
   fail(fmt::format("only {} cells of {} have been written", written, words(plan_, chunk)));
@@ -365,7 +364,7 @@ void Builder::add(Step step, Here here) {
   step.level = level_;
   step.site = site_of(here);
   add_dependencies(step);
-  if (memory_.found().size() > kMaxDependencies) {
+  if (tracker_.found().size() > kMaxDependencies) {
     return fail_at(here, fmt::format("the step waits for more than {} others", kMaxDependencies));
   }
   if (plan_.map_in && step.dst_region == kOut && plan_.in_place) {
@@ -375,13 +374,13 @@ void Builder::add(Step step, Here here) {
 }
 
 void Builder::add_dependencies(Step& step) {
-  memory_.begin(static_cast<uint32_t>(plan_.steps.size()));
-  if (step.src_region != kNoRegion) memory_.read(memory_of(step.src()), step.cells);
-  if (step.src2_region != kNoRegion) memory_.read(memory_of(step.src2()), step.cells);
-  if (step.dst_region != kNoRegion) memory_.write(memory_of(step.dst()), step.cells);
+  tracker_.begin(static_cast<uint32_t>(plan_.steps.size()));
+  if (step.src_region != kNoRegion) tracker_.read(memory_.first(step.src()), step.cells);
+  if (step.src2_region != kNoRegion) tracker_.read(memory_.first(step.src2()), step.cells);
+  if (step.dst_region != kNoRegion) tracker_.write(memory_.first(step.dst()), step.cells);
   step.deps_begin = static_cast<uint32_t>(plan_.deps.size());
-  step.deps_count = static_cast<uint16_t>(memory_.found().size());
-  for (uint32_t before : memory_.found()) {
+  step.deps_count = static_cast<uint16_t>(tracker_.found().size());
+  for (uint32_t before : tracker_.found()) {
     plan_.deps.push_back(before);
     // A send that waits for the peer's apply must not hold up what that apply may wait for. What follows it on the same cells
     // may do so when it computes here; a plain recv brings a value that the peers made after they had read ours.

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "plan/algorithm.h"
 #include "plan/dependencies.h"
+#include "plan/memory_map.h"
 #include "plan/plan.h"
 
 namespace isthmus::plan {
@@ -79,11 +80,10 @@ class Builder {
  private:
   // chunks and regions
   void open_windows();
-  uint16_t add_region(Region region, uint32_t memory_begin);
+  uint16_t add_region(const Region& region);
   [[nodiscard]] Chunk window(uint16_t region, uint32_t begin, uint32_t end);
   [[nodiscard]] const Region& region_of(const Chunk& chunk) const { return plan_.regions[chunk.region]; }
-  [[nodiscard]] uint32_t memory_of(const Chunk& chunk) const { return memory_begin_[chunk.region] + chunk.begin; }
-  [[nodiscard]] bool same_memory(const Chunk& a, const Chunk& b) const { return a.cells() == b.cells() && memory_of(a) == memory_of(b); }
+  [[nodiscard]] bool same_memory(const Chunk& a, const Chunk& b) const { return memory_.first(a) == memory_.first(b); }
 
   // steps
   static void set_dst(Step& step, const Chunk& chunk);
@@ -121,13 +121,13 @@ class Builder {
   uint8_t level_ = 0;
   bool windows_open_ = false;
   Status error_;
-  DependencyTracker memory_;
-  std::vector<uint32_t> memory_begin_;  ///< region -> memory cell of grid cell 0 (modulo 2^32)
-  std::array<Inbox, 3> inboxes_;        ///< by Layout
-  std::vector<uint32_t> slot_holder_;   ///< slot -> the last step that receives into it
-  std::vector<uint32_t> traffic_at_;    ///< communicator rank -> 1 + index into Plan::peers, 0: none yet
-  std::vector<bool> raw_;               ///< map_in: grid cell -> `in` still holds the caller's own, unmapped elements
-  std::vector<uint16_t> mirrors_;       ///< map_in: grid cell -> region that holds its mapped copy
+  MemoryMap memory_;
+  DependencyTracker tracker_;
+  std::array<Inbox, 3> inboxes_;       ///< by Layout
+  std::vector<uint32_t> slot_holder_;  ///< slot -> the last step that receives into it
+  std::vector<uint32_t> traffic_at_;   ///< communicator rank -> 1 + index into Plan::peers, 0: none yet
+  std::vector<bool> raw_;              ///< map_in: grid cell -> `in` still holds the caller's own, unmapped elements
+  std::vector<uint16_t> mirrors_;      ///< map_in: grid cell -> region that holds its mapped copy
 };
 
 /// Builds one rank's plan with `algorithm`: checks its needs against the shape, emits, finishes. `ranks` as in Builder.

@@ -72,7 +72,7 @@ uint8_t Builder::map_when_read(Chunk& src, Here here) {
 void Builder::complete(Chunk chunk, Here here) {
   if (!writable(chunk, Layout::data, here)) return;
   if (plan_.op != ReduceOp::avg || plan_.group_size == 1) return;  // the average of one is itself
-  if (const uint32_t writer = memory_.unread_writer(memory_of(chunk), chunk.cells()); writer != kNoStep) {
+  if (const uint32_t writer = tracker_.unread_writer(memory_.first(chunk), chunk.cells()); writer != kNoStep) {
     Step& step = plan_.steps[writer];
     const bool computes = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
     if (computes && step.dst() == chunk) {

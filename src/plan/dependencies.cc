@@ -4,12 +4,6 @@
 
 namespace isthmus::plan {
 
-uint32_t DependencyTracker::grow(uint32_t cells) {
-  const auto first = static_cast<uint32_t>(cells_.size());
-  cells_.resize(cells_.size() + cells);
-  return first;
-}
-
 void DependencyTracker::begin(uint32_t step) {
   step_ = step;
   found_.clear();

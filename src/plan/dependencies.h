@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who wrote each memory cell last, and who has read it since: the builder's source of dependencies. Used by plan/builder.cc
-// only; cannot fail. A memory cell is one grid cell of one buffer; cells that alias (in place) are one memory cell.
+// only; cannot fail. Memory cells are numbered by plan/memory_map.h.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace isthmus::plan {
 
 class DependencyTracker {
  public:
-  /// Adds `cells` memory cells that nobody has touched; returns the first one's index.
-  uint32_t grow(uint32_t cells);
+  /// There are `cells` memory cells from now on; nobody has touched the new ones.
+  void resize(uint32_t cells) { cells_.resize(cells); }
 
   /// Starts step `step` (numbers must rise); what it depends on is collected anew.
   void begin(uint32_t step);
