@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <hwy/highway.h>
 #include "base/float_types.h"
-#include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isthmus::kernels::HWY_NAMESPACE {

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles every header on its own and runs clang-tidy, in parallel, remembering what passed by content. Called by ./dev check.
+
+    lint.py BUILD JOBS CACHE [FILE...]   BUILD holds clang's compile_commands.json
+
+Without FILEs: all headers, and clang-tidy on everything but tests/ (whose macros cost much time and yield little; name a test to
+have it checked). A file is checked again when it, a project header that it includes, its flags, .clang-tidy or the compiler
+changes. Prints the output of what failed, and fails then.
+"""
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+
+from source import Tree, read_tree
+
+HEADER_CHECK = ["clang++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DISTHMUS_WITHOUT_CUDA", "-x", "c++", "-"]
+C_HEADER_CHECK = ["clang", "-std=c99", "-pedantic", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DISTHMUS_WITHOUT_CUDA", "-x", "c", "-"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    name: str
+    key: str
+    command: list[str]
+    text: str = ""  # standard input
+
+
+def content_key(tree: Tree, path: str, extra: str) -> str:
+    digest = hashlib.sha256(extra.encode())
+    for name in tree.closure(path):
+        digest.update(name.encode() + b"\0" + tree.files[name].text.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _commands(build: pathlib.Path) -> dict[str, str]:
+    """How the build compiles each source, by absolute path."""
+    return {str((build / entry["file"]).resolve()): entry["command"] for entry in json.loads((build / "compile_commands.json").read_text())}
+
+
+def _header_tasks(tree: Tree, compiler: str, chosen: list[str]) -> list[Task]:
+    tasks = []
+    for path in chosen:
+        languages = [("header", HEADER_CHECK)] + ([("C header", C_HEADER_CHECK)] if path.startswith("include/") else [])
+        for kind, check in languages if path.endswith(".h") else []:
+            command = check + [f"-I{tree.root}{folder}" for folder in ("", "/src", "/include")]
+            key = content_key(tree, path, compiler + " ".join(command))
+            tasks.append(Task(f"{kind} {path}", key, command, f'#include "{tree.root / path}"\n'))
+    return tasks
+
+
+def _tidy_tasks(tree: Tree, build: pathlib.Path, compiler: str, chosen: list[str]) -> list[Task]:
+    commands = _commands(build)
+    config = tree.read(".clang-tidy")
+    tasks = []
+    for path in chosen:
+        full = str((tree.root / path).resolve())
+        if full in commands:
+            # fmt's inline bodies double the time and are not ours to check
+            command = ["clang-tidy", "--quiet", "-p", str(build), "--extra-arg=-UFMT_HEADER_ONLY", full]
+            key = content_key(tree, path, compiler + config + " ".join(command) + commands[full])
+            tasks.append(Task(f"clang-tidy {path}", key, command))
+    return tasks
+
+
+def _run(task: Task, cache: pathlib.Path) -> tuple[Task, str | None]:
+    """None if it passed, now or before; else what it printed."""
+    done = cache / task.key
+    if done.exists():
+        return task, None
+    result = subprocess.run(task.command, input=task.text, capture_output=True, text=True, check=False)
+    if result.returncode == 0:
+        done.touch()
+        return task, None
+    return task, result.stdout + result.stderr
+
+
+def _report(results, total: int) -> int:
+    failed = []
+    for number, (task, output) in enumerate(results, 1):
+        print(f"[{number}/{total}] {task.name}{'' if output is None else ' FAILED'}", flush=True)
+        if output is not None:
+            failed.append(task.name)
+            print(output, flush=True)
+    print(f"{total} checks, {len(failed)} failed" + "".join(f"\n  {name}" for name in failed))
+    return 1 if failed else 0
+
+
+def main() -> int:
+    build, jobs, cache = pathlib.Path(sys.argv[1]).resolve(), int(sys.argv[2]), pathlib.Path(sys.argv[3])
+    tree = read_tree(pathlib.Path(__file__).resolve().parents[2])
+    named = [pathlib.Path(name).resolve().relative_to(tree.root).as_posix() for name in sys.argv[4:]]
+    headers = named or [path for path, file in tree.files.items() if file.is_cxx]
+    sources = named or [path for path in headers if not path.startswith("tests/")]
+    compiler = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
+    cache.mkdir(parents=True, exist_ok=True)
+    tasks = _header_tasks(tree, compiler, headers) + _tidy_tasks(tree, build, compiler, sources)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return _report(pool.map(lambda task: _run(task, cache), tasks), len(tasks))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
