@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds emulated hosts and the network between them out of Linux namespaces. Used by sites.py, as root, inside namespaces of its
+own: nothing here is visible outside, and all of it goes away with the process that made it. Raises subprocess.CalledProcessError
+with the command whenever the kernel refuses something.
+
+    h0 ──eth0/h0──┐                                            ┌──h2/eth0── h2
+                  ├─ bridge site0 ─ up0/core0 ─ bridge core ─ core1/up1 ─ bridge site1 ─┤
+    h1 ──eth0/h1──┘      shaped: up0 outwards, core0 inwards   └──h3/eth0── h3
+
+A host has mount, uts, ipc and network namespaces of its own, and in them its own /dev/shm, boot id, host name, /etc/hosts and /sys.
+Without all of these, message-passing libraries find out that they share a machine, and leave the network alone.
+"""
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+import subprocess
+import uuid
+
+from layout import SUBNET, Host, Link, hosts_file, sites_of
+
+SHARED_MEMORY_SIZE = "1g"
+NAMESPACES = ["--mount", "--uts", "--ipc", "--net"]
+
+# Run inside the namespaces of a new host. Files that are bound over others keep existing after their names are gone.
+HOST_SCRIPT = """
+set -eu
+hostname {name}
+mount -t tmpfs -o size={shared_memory},mode=1777 tmpfs /dev/shm
+mount -t sysfs sysfs /sys 2>/dev/null || true
+printf '%s' {hosts} > /dev/shm/hosts
+printf '%s\\n' {boot_id} > /dev/shm/boot_id
+mount --bind /dev/shm/hosts /etc/hosts
+mount --bind /dev/shm/boot_id /proc/sys/kernel/random/boot_id
+rm /dev/shm/hosts /dev/shm/boot_id
+[ ! -e /proc/sys/net/ipv6 ] || echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6
+ip -batch - <<BATCH
+link set lo up
+link set eth0 mtu {mtu} gso_max_size {gso}
+address add {address}/16 dev eth0
+link set eth0 up
+route replace {subnet} dev eth0 src {address} {congestion}
+BATCH
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Counters:
+    """Of a site's uplink, in bytes with headers since the fabric was made."""
+    out_bytes: int
+    in_bytes: int
+    dropped_packets: int
+
+
+def _run(*words: str) -> str:
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL).stdout
+
+
+def _ip(*commands: str) -> None:
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(commands) + "\n", check=True, text=True)
+
+
+def enter_command(pid: int, words: list[str], directory: str) -> list[str]:
+    """What runs `words` on the host that process `pid` holds, in `directory`."""
+    return ["nsenter", "--target", str(pid), *NAMESPACES, f"--wdns={directory}", "--", *words]
+
+
+class Fabric:
+    """`congestion`: the congestion control of the hosts' connections, '' for the system's."""
+
+    def __init__(self, hosts: list[Host], link: Link, congestion: str = "cubic"):
+        self.hosts, self.link, self._congestion = hosts, link, congestion
+        self._holders = {host.name: _start_holder() for host in hosts}
+        self._make_sites()
+        for host in hosts:
+            self._make_host(host)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """For each host a process that lives on it."""
+        return {name: holder.pid for name, holder in self._holders.items()}
+
+    def counters(self) -> dict[int, Counters]:
+        """Of each site's uplink; empty if there is only one site."""
+        sites = sites_of(self.hosts)
+        return {site: _counters(site) for site in sites} if len(sites) > 1 else {}
+
+    def _make_sites(self) -> None:
+        for knob in ("all", "default"):  # neighbour discovery would only add to the counters
+            path = pathlib.Path(f"/proc/sys/net/ipv6/conf/{knob}/disable_ipv6")
+            if path.exists():
+                path.write_text("1\n")
+        sites = sites_of(self.hosts)
+        for bridge in ["core"] + [f"site{site}" for site in sites]:
+            _ip(f"link add name {bridge} type bridge forward_delay 0 mcast_snooping 0", f"link set {bridge} mtu {self.link.mtu_bytes} up")
+        for site in sites if len(sites) > 1 else []:
+            up, core = f"up{site}", f"core{site}"
+            _ip(f"link add name {up} mtu {self.link.mtu_bytes} type veth peer name {core} mtu {self.link.mtu_bytes}",
+                f"link set {up} master site{site} up", f"link set {core} master core up")
+            self._shape(up)
+            self._shape(core)
+
+    def _shape(self, device: str) -> None:
+        _run("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{self.link.rate_bits_per_s}bit",
+             "burst", str(self.link.burst_bytes), "latency", f"{self.link.queue_ms}ms")
+
+    def _make_host(self, host: Host) -> None:
+        pid = self._holders[host.name].pid
+        _ip(f"link add name {host.name} mtu {self.link.mtu_bytes} type veth peer name eth0 netns {pid}",
+            f"link set {host.name} gso_max_size {self.link.gso_bytes}", f"link set {host.name} master site{host.site} up")
+        script = HOST_SCRIPT.format(
+            name=host.name, address=host.address, subnet=SUBNET, hosts=shlex.quote(hosts_file(self.hosts)), boot_id=uuid.uuid4(),
+            shared_memory=SHARED_MEMORY_SIZE, mtu=self.link.mtu_bytes, gso=self.link.gso_bytes,
+            congestion=f"congctl {self._congestion}" if self._congestion else "")
+        _run(*enter_command(pid, ["sh", "-c", script], "/"))
+
+
+def _start_holder() -> subprocess.Popen:
+    """A process that keeps a host's namespaces alive; it and they end with this process's PID namespace."""
+    holder = subprocess.Popen(["unshare", *NAMESPACES, "--propagation", "private", "sh", "-c", "echo; exec sleep infinity"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    if holder.stdout.readline() != b"\n":
+        raise subprocess.CalledProcessError(holder.wait(), holder.args)
+    return holder
+
+
+def _counters(site: int) -> Counters:
+    statistics = pathlib.Path(f"/sys/class/net/up{site}/statistics")
+    read = {name: int((statistics / name).read_text()) for name in ("tx_bytes", "rx_bytes")}
+    dropped = sum(int(text.split("dropped ")[1].split(",")[0])
+                  for text in (_run("tc", "-s", "qdisc", "show", "dev", f"{end}{site}") for end in ("up", "core")))
+    return Counters(out_bytes=read["tx_bytes"], in_bytes=read["rx_bytes"], dropped_packets=dropped)

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program on emulated hosts in several sites, joined by shaped links, on this machine. As root; nothing is left behind, not even
+after kill -9: all processes live in one PID namespace that ends with this program.
+
+    sites.py LAYOUT [OPTION...] -- PROGRAM [ARG...]       with a rank on every host, through `isthmus run`
+    sites.py LAYOUT [OPTION...] --bare -- PROGRAM [ARG...]  once, beside the hosts; {hosts} and {agent} in its arguments are replaced by
+                                                          the hosts' names and by the command that runs words on a host
+    sites.py --enter HOST WORD...                         that command
+
+Prints the byte counters of every site's uplink at the end. Exit code: the program's; 2 for a wrong command line, 124 after --timeout,
+77 where the kernel does not let hosts be made.
+"""
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+from fabric import Counters, Fabric, enter_command
+from layout import Host, Link, parse_layout, parse_rate
+
+HOLDERS = "ISTHMUS_TEST_SITES"  # tells --enter which process holds which host: h0=12,h1=15
+ENDING_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+GRACE_S = 15  # for the program, after the first signal or the timeout
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x08000000, 0x20000000, 0x40000000
+PR_SET_PDEATHSIG = 1
+EXIT_TIMEOUT, EXIT_UNSUPPORTED, EXIT_NOT_STARTED = 124, 77, 127
+SELF = pathlib.Path(__file__).resolve()
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(function: str, *arguments: int) -> None:
+    if getattr(_libc, function)(*arguments) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{function}: {os.strerror(error)}")
+
+
+def parse_arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="sites", usage="sites LAYOUT [OPTION...] -- PROGRAM [ARG...]", description=__doc__.split("\n")[0])
+    parser.add_argument("hosts", metavar="LAYOUT", type=_value(parse_layout), help="2x2: two sites of two hosts; 3+1: three hosts and one")
+    parser.add_argument("--rate", type=_value(parse_rate), default=Link.rate_bits_per_s, help="of every site's uplink, each way, in bit/s (200M)")
+    parser.add_argument("--mtu", type=int, default=Link.mtu_bytes, help="bytes (1500)")
+    parser.add_argument("--queue-ms", type=int, default=Link.queue_ms, help="what an uplink holds back before it drops (50)")
+    parser.add_argument("--congestion", default="cubic", help="congestion control; '' for the system's (cubic)")
+    parser.add_argument("--ranks-per-host", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=600, help="seconds (600)")
+    parser.add_argument("--bare", action="store_true", help="run the program once, beside the hosts")
+    parser.add_argument("program", nargs="+")
+    if "--" not in words:
+        parser.error("the program comes after --")
+    mark = words.index("--")
+    options = parser.parse_args(words[:mark] + ["--"] + words[mark + 1:])
+    if options.ranks_per_host < 1 or options.mtu < 576 or options.queue_ms < 1:
+        parser.error("--ranks-per-host from 1, --mtu from 576, --queue-ms from 1")
+    return options
+
+
+def _value(parse):
+    """An argparse type that keeps the text of a ValueError."""
+    def convert(text: str):
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return convert
+
+
+def command_for(options: argparse.Namespace) -> list[str]:
+    agent = f"{sys.executable} {SELF} --enter"
+    if options.bare:
+        names = ",".join(host.name for host in options.hosts)
+        return [word.replace("{hosts}", names).replace("{agent}", agent) for word in options.program]
+    launcher = shutil.which("isthmus")
+    if launcher is None:
+        sys.exit("sites: the isthmus tool is not on PATH; ./dev sites puts it there")
+    places = ",".join(f"{host.name}:{options.ranks_per_host}" for host in options.hosts)
+    program = shutil.which(options.program[0]) or options.program[0]
+    return [launcher, "run", "--hosts", places, "--agent", agent + " {host}", "--", program, *options.program[1:]]
+
+
+def enter(host: str, words: list[str]) -> None:
+    """Becomes the words, on the host."""
+    holders = dict(entry.split("=") for entry in os.environ.get(HOLDERS, "").split(",") if entry)
+    if host not in holders:
+        sys.exit(f"sites: no host '{host}' here; there are: {' '.join(holders) or 'none'}")
+    command = enter_command(int(holders[host]), words, os.getcwd())
+    os.execvp(command[0], command)
+
+
+def supervise(command: list[str], environment: dict[str, str], timeout_s: float) -> int:
+    """Runs the command to its end, or to its grace's end after a signal or the timeout. Reaps every orphan, as the first process must."""
+    listened = ENDING_SIGNALS | {signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, listened)
+    try:
+        program = subprocess.Popen(command, env=environment, start_new_session=True,
+                                   preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, listened))
+    except OSError as error:
+        print(f"sites: {error}", file=sys.stderr)
+        return EXIT_NOT_STARTED
+    deadline, ended_by = time.monotonic() + timeout_s, 0
+    while True:
+        got = signal.sigtimedwait(listened, max(0.0, deadline - time.monotonic()))
+        while (reaped := _reap_one())[0]:
+            if reaped[0] == program.pid:
+                return ended_by or os.waitstatus_to_exitcode(reaped[1])
+        if got is not None and got.si_signo == signal.SIGCHLD:
+            continue
+        if ended_by:
+            return ended_by
+        ended_by = EXIT_TIMEOUT if got is None else 128 + got.si_signo
+        print(f"sites: {'the time is up' if got is None else signal.Signals(got.si_signo).name}, ending", file=sys.stderr)
+        os.kill(program.pid, signal.SIGTERM)
+        deadline = time.monotonic() + GRACE_S
+
+
+def _reap_one() -> tuple[int, int]:
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return 0, 0
+
+
+def print_counters(counters: dict[int, Counters]) -> None:
+    for site, now in counters.items():
+        print(f"uplink of site {site}: out {now.out_bytes} B, in {now.in_bytes} B, {now.dropped_packets} packets dropped", flush=True)
+
+
+def live(options: argparse.Namespace) -> int:
+    """The life of the first process in the PID namespace: makes the world, runs the program in it. What it leaves goes with it."""
+    _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setsid()  # the terminal's signals come through the process outside
+    link = Link(options.rate, options.mtu, options.queue_ms)
+    try:
+        _call("unshare", CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET)
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "-t", "proc", "proc", "/proc"], check=True)
+        subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], check=True)
+        fabric = Fabric(options.hosts, link, options.congestion)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"sites: hosts cannot be made here: {error}", file=sys.stderr)
+        return EXIT_UNSUPPORTED
+    holders = ",".join(f"{name}={pid}" for name, pid in fabric.pids.items())
+    print(f"{len(options.hosts)} hosts, uplinks {link.rate_bits_per_s / 1e6:g} Mbit/s each way, MTU {link.mtu_bytes}", flush=True)
+    code = supervise(command_for(options), {**os.environ, HOLDERS: holders}, options.timeout)
+    print_counters(fabric.counters())
+    return code if code >= 0 else 128 - code
+
+
+def run_in_namespace(options: argparse.Namespace) -> int:
+    """Forks the first process of a PID namespace and waits for it, passing signals on."""
+    try:
+        _call("unshare", CLONE_NEWPID)
+    except OSError as error:
+        print(f"sites: hosts cannot be made here: {error}", file=sys.stderr)
+        return EXIT_UNSUPPORTED
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = live(options)
+        except SystemExit as end:
+            print(end, file=sys.stderr)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)  # not the forked parent's way out
+    for number in ENDING_SIGNALS:
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--enter"]:
+        enter(sys.argv[2], sys.argv[3:])
+    options = parse_arguments(sys.argv[1:])
+    if os.geteuid() != 0:
+        print("sites: hosts cannot be made here: only root may make namespaces; try sudo", file=sys.stderr)
+        return EXIT_UNSUPPORTED
+    return run_in_namespace(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
