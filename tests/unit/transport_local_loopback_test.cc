@@ -128,6 +128,32 @@ TEST_F(LoopbackTest, ReadsInPlace) {
   EXPECT_FALSE(loopback.view(kSelf, remote, UINT64_MAX, 2, {}).ok());
 }
 
+TEST_F(LoopbackTest, ForgetsWhatAnAbandonedRankSent) {
+  const auto payload = pattern(100, 0);
+  for (int32_t source : {5, 6, 5, 7}) {
+    const wire::FrameHeader header{.communicator = 4, .source = source, .length = 100};
+    ASSERT_TRUE(loopback.send(kSelf, header, payload, static_cast<SendToken>(source)).ok());
+  }
+  loopback.abandon(3, 6);
+  loopback.abandon(4, 5);
+  EXPECT_TRUE(loopback.poll(0));
+  EXPECT_EQ(sink.sent, (std::vector<SendToken>{6, 7}));
+}
+
+TEST_F(LoopbackTest, MayBeToldToAbandonWhileItDelivers) {
+  for (const int32_t rank : {1, 2}) {
+    sink.sent.clear();
+    sink.pieces = 0;
+    const auto payload = pattern(1 << 20, 0);
+    const wire::FrameHeader header{.communicator = 4, .source = 1, .destination = 2, .length = payload.size()};
+    for (SendToken token : {8U, 9U}) ASSERT_TRUE(loopback.send(kSelf, header, payload, token).ok());
+    sink.when_frame = [&](const wire::FrameHeader&) { loopback.abandon(4, rank); };
+    EXPECT_TRUE(loopback.poll(0));
+    EXPECT_EQ(sink.pieces, 0) << "nothing lands after abandon()";
+    EXPECT_EQ(sink.sent.size(), rank == 1 ? 0U : 2U) << "the sender keeps its promise if only the receiver gave up";
+  }
+}
+
 TEST_F(LoopbackTest, ArmsOnlyWhenIdle) {
   std::vector<Wait> waits;
   EXPECT_TRUE(loopback.arm(waits));

@@ -157,6 +157,52 @@ TEST(Shm, AWrongKeyIsRefusedAndSaid) {
   EXPECT_EQ(a.sink.failures[2].size(), 1U);
 }
 
+TEST(Shm, WhatAnAbandonedRankSentIsNotReadAnyMore) {
+  Pair pair;
+  pair.connect();
+  pair.b.sink.check_content = false;
+  std::vector<uint64_t> arrived;
+  pair.b.sink.when_frame = [&](PeerId, const wire::FrameHeader& header) { arrived.push_back(header.key); };
+  std::vector<std::byte> memory(1 << 20, std::byte{1});
+  const auto send = [&](uint64_t communicator, int32_t source, uint64_t key) {
+    const wire::FrameHeader header{.communicator = communicator, .source = source, .length = memory.size(), .key = key};
+    ASSERT_TRUE(pair.a.shm->send(2, header, memory, key).ok());
+  };
+  send(1, 0, 1);  // begun: the ring takes a part of it
+  send(1, 0, 77);
+  send(1, 3, 2);
+  send(2, 0, 3);
+  send(1, 0, 77);
+  pair.a.shm->abandon(1, 0);
+  ASSERT_TRUE(run_until({&pair.a, &pair.b}, [&] { return arrived.size() == 1; }));
+  EXPECT_EQ(pair.b.sink.froms[1].landing.front(), std::byte{1});
+  EXPECT_EQ(pair.b.sink.froms[1].landing.back(), std::byte{0}) << "completed with zeros";
+  ASSERT_TRUE(run_until({&pair.a, &pair.b}, [&] { return arrived.size() == 3; }));
+  EXPECT_EQ(arrived, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(pair.a.sink.sent, (std::vector<SendToken>{2, 3}));
+}
+
+TEST(Shm, NothingLandsForAnAbandonedRank) {
+  Pair pair;
+  pair.connect();
+  std::vector<std::byte> memory(1 << 20, std::byte{1});
+  const wire::FrameHeader header{.communicator = 1, .destination = 7, .length = memory.size(), .key = 1};
+  ASSERT_TRUE(pair.a.shm->send(2, header, memory, 1).ok());
+  pair.b.sink.check_content = false;
+  auto& from = pair.b.sink.froms[1];
+  ASSERT_TRUE(run_until({&pair.b}, [&] { return from.arrived > 0; }));
+  pair.b.shm->abandon(1, 7);
+  const std::vector<std::byte> before = from.landing;
+  const uint64_t arrived = from.arrived;
+  pair.b.sink.when_frame = [](PeerId, const wire::FrameHeader& last) { EXPECT_EQ(last.key, 2U); };
+  pair.a.next_key[2] = 2;
+  ASSERT_TRUE(pair.a.send_new(2, 0).ok());
+  ASSERT_TRUE(run_until({&pair.a, &pair.b}, [&] { return from.frames == 2; })) << "the empty ones at both ends";
+  EXPECT_LT(arrived, memory.size());
+  EXPECT_EQ(from.landing, before);
+  EXPECT_EQ(pair.a.sink.sent.size(), 1U);
+}
+
 TEST(Shm, APeerThatIsGoneFailsAtOnce) {
   Node a(1);
   {

@@ -44,17 +44,22 @@ Result<std::span<const std::byte>> Loopback::view(PeerId, const wire::RemoteSpan
 
 bool Loopback::poll(TimeNs) {
   const size_t queued = queue_.size();  // what callbacks add waits for the next poll, so that other transports get their turn
-  for (size_t i = 0; i < queued; ++i) deliver(queue_.pop());
+  for (size_t i = 0; i < queued && !queue_.empty(); ++i) {
+    Queued frame = queue_.pop();
+    delivering_ = &frame;
+    deliver(frame);
+    delivering_ = nullptr;
+  }
   return queued > 0;
 }
 
-void Loopback::deliver(const Queued& frame) {
+void Loopback::deliver(Queued& frame) {
   const std::span<std::byte> landing = sink_.on_frame(self_, frame.header);
   const size_t bytes = frame.payload.size();
-  if (landing.empty() && bytes > 0) sink_.on_bytes(self_, frame.header, 0, frame.payload);
+  if (landing.empty() && bytes > 0 && !frame.abandoned) sink_.on_bytes(self_, frame.header, 0, frame.payload);
   if (!landing.empty()) {
     assert(landing.size() >= bytes);
-    for (size_t offset = 0; offset < bytes; offset += kPieceBytes) {
+    for (size_t offset = 0; offset < bytes && !frame.abandoned; offset += kPieceBytes) {
       const size_t piece = std::min(kPieceBytes, bytes - offset);
       std::memmove(landing.data() + offset, frame.payload.data() + offset, piece);
       sink_.on_landed(self_, frame.header, offset, piece);
@@ -64,8 +69,13 @@ void Loopback::deliver(const Queued& frame) {
 }
 
 void Loopback::abandon(uint64_t communicator, int32_t rank) {
+  if (delivering_ != nullptr && delivering_->header.communicator == communicator) {
+    const wire::FrameHeader& header = delivering_->header;
+    delivering_->abandoned = delivering_->abandoned || header.source == rank || header.destination == rank;
+    if (header.source == rank) delivering_->token = kNoToken;
+  }
   for (size_t queued = queue_.size(); queued > 0; --queued) {
-    Queued frame = queue_.pop();
+    const Queued frame = queue_.pop();
     if (frame.header.communicator != communicator || frame.header.source != rank) queue_.push(frame);
   }
 }

@@ -39,13 +39,15 @@ class Loopback final : public Transport {
     wire::FrameHeader header;
     std::span<const std::byte> payload;
     SendToken token = kNoToken;
+    bool abandoned = false;  ///< by its sender or its receiver
   };
-  void deliver(const Queued& frame);
+  void deliver(Queued& frame);
 
   FrameSink& sink_;
   PeerId self_ = 0;
   bool known_ = false;
   Fifo<Queued> queue_;
+  Queued* delivering_ = nullptr;  ///< what callbacks may abandon
 };
 
 }  // namespace isthmus::transport

@@ -119,6 +119,12 @@ Result<std::span<const std::byte>> Shm::view(PeerId id, const wire::RemoteSpan& 
   return seen;
 }
 
+void Shm::abandon(uint64_t communicator, int32_t rank) {
+  for (const auto& peer : peers_) {
+    if (peer) peer->channel.abandon(communicator, rank);
+  }
+}
+
 bool Shm::poll(TimeNs now) {
   bool moved = false;
   for (ShmPeer* peer : ready_) {

@@ -50,6 +50,8 @@ class Shm final : public Transport {
   Result<std::span<const std::byte>> view(PeerId peer, const wire::RemoteSpan& remote, uint64_t offset, uint64_t bytes,
                                           std::span<std::byte> bounce) override;
 
+  void abandon(uint64_t communicator, int32_t rank) override;
+
   /// Looks at the rings every time, at sockets every half millisecond (more often while connections are made) and after arm().
   bool poll(TimeNs now) override;
   /// Adds one descriptor, whatever the number of peers.

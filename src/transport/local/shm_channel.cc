@@ -18,6 +18,9 @@ namespace {
 constexpr uint64_t kPieceBytes = 16 << 10;
 static_assert(kPieceBytes <= ring::most_payload(RingPair::kLeastBytes));
 
+// Stands for payload that may not be read any more.
+constexpr std::array<std::byte, kPieceBytes> kZeros{};
+
 }  // namespace
 
 void ShmChannel::open(RingPair rings, bool creator, Fd doorbell) {
@@ -51,7 +54,8 @@ void ShmChannel::send(const wire::FrameHeader& header, std::span<const std::byte
 bool ShmChannel::write(Outgoing& frame) {
   do {
     const uint64_t piece = std::min<uint64_t>(kPieceBytes, frame.payload.size() - frame.written);
-    if (!writer_.write(frame.begun ? nullptr : &frame.header, frame.payload.subspan(frame.written, piece))) return false;
+    const auto bytes = frame.abandoned ? std::span(kZeros).first(piece) : frame.payload.subspan(frame.written, piece);
+    if (!writer_.write(frame.begun ? nullptr : &frame.header, bytes)) return false;
     frame.begun = true;
     frame.written += piece;
     if (writer_.take_reader_sleeps()) ring_doorbell();
@@ -71,6 +75,20 @@ bool ShmChannel::send_queued() {
   }
   if (writer_.broken()) broken("claims to have read what was never written");
   return moved;
+}
+
+void ShmChannel::abandon(uint64_t communicator, int32_t rank) {
+  const auto concerns = [&](const wire::FrameHeader& header, int32_t side) { return header.communicator == communicator && side == rank; };
+  if (concerns(incoming_.header, incoming_.header.destination)) incoming_.abandoned = true;
+  for (size_t queued = queue_.size(); queued > 0; --queued) {
+    Outgoing frame = queue_.pop();
+    if (concerns(frame.header, frame.header.source)) {
+      if (!frame.begun) continue;
+      frame.abandoned = true;
+      frame.token = kNoToken;
+    }
+    queue_.push(std::move(frame));
+  }
 }
 
 bool ShmChannel::poll() {
@@ -116,6 +134,7 @@ bool ShmChannel::begin_frame(const RingReader::Record& record) {
 void ShmChannel::deliver(std::span<const std::byte> payload) {
   const uint64_t offset = incoming_.arrived;
   incoming_.arrived += payload.size();
+  if (incoming_.abandoned) return;
   if (incoming_.landing.empty()) return sink_.on_bytes(peer_, incoming_.header, offset, payload);
   std::memcpy(incoming_.landing.data() + offset, payload.data(), payload.size());
   sink_.on_landed(peer_, incoming_.header, offset, payload.size());

@@ -25,6 +25,9 @@ class ShmChannel {
 
   /// Writes the frame at once as far as there is room, the rest in poll().
   void send(const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token);
+  /// Drops what waits from `rank` of `communicator` and what still arrives for it. A frame that is partly in the ring is completed
+  /// with zeros, so that the next one is understood.
+  void abandon(uint64_t communicator, int32_t rank);
   /// Moves frames both ways, incoming ones up to about a ring's worth. True if anything moved.
   bool poll();
   /// Before blocking: asks the peer to ring our doorbell. False if there is something to do.
@@ -45,12 +48,14 @@ class ShmChannel {
     SendToken token = kNoToken;
     uint64_t written = 0;  // payload bytes
     bool begun = false;
+    bool abandoned = false;
   };
   struct Incoming {
     wire::FrameHeader header;
     std::span<std::byte> landing;
     uint64_t bytes = 0;
     uint64_t arrived = 0;
+    bool abandoned = false;
   };
 
   bool write(Outgoing& frame);
