@@ -56,7 +56,12 @@ Result<std::unique_ptr<Library>> Library::make() {
   exec::Identity identity{
       .process = {}, .host = host.host_id, .hostname = host.hostname, .pid = host.pid, .cpus = static_cast<int32_t>(host.allowed_cpus)};
   ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(identity.process))));
-  auto process = std::make_unique<exec::Process>(std::move(settings), std::move(identity), std::move(log), nullptr);
+  transport::SocketOptions sockets{.ifname = settings.socket_ifname,
+                                   .family = settings.socket_family,
+                                   .port_first = settings.port_first,
+                                   .port_last = settings.port_last};
+  auto network = std::make_unique<transport::Sockets>(std::move(sockets));
+  auto process = std::make_unique<exec::Process>(std::move(settings), std::move(identity), std::move(log), std::move(network));
   library->driver_ = std::make_unique<exec::Driver>(std::move(process));
   return library;
 }
@@ -90,6 +95,12 @@ Result<comm::StreamHandle> Library::stream_of(exec::Process& process, cudaStream
     return invalid_argument(fmt::format("{} is not a stream: pass NULL or a handle of isthmusStreamCreate", static_cast<void*>(stream)));
   }
   return comm::StreamHandle{number};
+}
+
+Result<bootstrap::Surroundings> Library::surroundings(exec::Process& process) {
+  ISTHMUS_ASSIGN(const Crypto* crypto, process.crypto());
+  return bootstrap::Surroundings{
+      .network = *process.network(), .crypto = *crypto, .log = process.log(), .process = process.identity().process};
 }
 
 ThreadGroup& Library::thread_group() {

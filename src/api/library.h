@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "comm/join.h"
 #include "comm/setup.h"
 #include "nccl.h"
 
@@ -35,6 +36,7 @@ class Library {
   static Result<Library*> get();
 
   exec::Driver& driver() { return *driver_; }
+  exec::ControlThread& control() { return control_; }
   comm::Context context(exec::Driver::Lock& lock) { return {.process = *lock, .selector = *selector_}; }
 
   // Handles; all under the driver's lock.
@@ -46,6 +48,9 @@ class Library {
   /// The stream of a call: NULL and the legacy handles 1 and 2 are the NULL stream (0).
   static Result<comm::StreamHandle> stream_of(exec::Process& process, cudaStream_t stream);
 
+  /// What the bootstrap stands on.
+  static Result<bootstrap::Surroundings> surroundings(exec::Process& process);
+
   /// This thread's group.
   static ThreadGroup& thread_group();
 
@@ -53,6 +58,7 @@ class Library {
   Library() = default;
   static Result<std::unique_ptr<Library>> make();
 
+  exec::ControlThread control_;
   std::unique_ptr<exec::Driver> driver_;
   std::unique_ptr<collectives::Selector> selector_;
   std::unordered_map<ncclComm_t, std::unique_ptr<ncclComm>> handles_;

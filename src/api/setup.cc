@@ -8,6 +8,7 @@
 #include "api/library.h"
 #include "api/names.h"
 
+namespace bootstrap = isthmus::bootstrap;
 using isthmus::Status;
 using isthmus::api::entry;
 using isthmus::api::Library;
@@ -87,8 +88,45 @@ isthmus::Result<Config> read_config(const ncclConfig_t* given) {
   return read;
 }
 
-Status join(Library&, ncclComm_t*, int, const ncclUniqueId&, int, const Config&) {
-  return isthmus::invalid_usage("joining through a unique id is not built yet");
+// The ids made here are served by this process until all ranks have come.
+Status make_unique_id(Library& library, ncclUniqueId& packed) {
+  Driver::Lock lock(library.driver());
+  ISTHMUS_ASSIGN(const bootstrap::Surroundings surroundings, Library::surroundings(*lock));
+  const isthmus::Settings& settings = lock->settings();
+  std::vector<isthmus::transport::Address> listen_at;
+  bootstrap::UniqueId id;
+  if (!settings.comm_id.empty()) {
+    ISTHMUS_ASSIGN(id, bootstrap::id_from_comm_id(settings, surroundings.crypto, surroundings.random));
+    for (const auto& root : id.roots) {
+      if (root.family != 0) listen_at.push_back(root);
+    }
+  } else {
+    ISTHMUS_ASSIGN(id, bootstrap::fresh_id(surroundings.random));
+    ISTHMUS_ASSIGN(listen_at, lock->network()->local_addresses());
+  }
+  ISTHMUS_ASSIGN(auto root, bootstrap::Root::open(surroundings, {.timeout_ns = settings.setup_timeout_ns}, id, listen_at));
+  const bootstrap::PackedId bytes = bootstrap::pack(root->id());
+  std::memcpy(&packed, bytes.data(), sizeof(packed));
+  library.control().add(std::make_shared<isthmus::comm::RootTask>(std::move(root), lock->log(), [](auto links, int32_t) { links.clear(); }));
+  return {};
+}
+
+Status join(Library& library, ncclComm_t* comm, int nranks, const ncclUniqueId& packed, int rank, const Config& config) {
+  bootstrap::PackedId bytes;
+  std::memcpy(bytes.data(), &packed, sizeof(packed));
+  ISTHMUS_ASSIGN(const bootstrap::UniqueId id, bootstrap::unpack(bytes));
+  Driver::Lock lock(library.driver());
+  ISTHMUS_ASSIGN(const bootstrap::Surroundings surroundings, Library::surroundings(*lock));
+  ISTHMUS_ASSIGN(isthmus::exec::ProcessCard card, lock->card());
+  isthmus::comm::Join::Options options{.id = id, .rank = rank, .ranks = nranks, .name = config.name, .card = std::move(card)};
+  ISTHMUS_ASSIGN(auto joining, isthmus::comm::Join::start(surroundings, lock->settings(), std::move(options), Driver::now(),
+                                                          [&library] { library.driver().wake(); }));
+  library.control().add(joining);
+  library.driver().wait(lock, [&joining] { return joining->over(); });
+  ISTHMUS_ASSIGN(isthmus::comm::Membership membership, joining->membership());
+  ISTHMUS_ASSIGN(auto communicator, isthmus::comm::open_communicator(library.context(lock), std::move(membership)));
+  *comm = library.adopt(std::move(communicator));
+  return {};
 }
 
 Status init_rank(Library& library, ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank, const ncclConfig_t* given) {
@@ -105,6 +143,13 @@ Status init_rank(Library& library, ncclComm_t* comm, int nranks, const ncclUniqu
 
 extern "C" {
 
+ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
+  return entry([&](Library& library) -> Status {
+    if (uniqueId == nullptr) return isthmus::invalid_argument("ncclGetUniqueId: the result pointer is NULL");
+    return make_unique_id(library, *uniqueId).with_context("ncclGetUniqueId");
+  });
+}
+
 ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config) {
   return entry(
       [&](Library& library) { return init_rank(library, comm, nranks, commId, rank, config).with_context("ncclCommInitRankConfig"); });
@@ -114,6 +159,7 @@ ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId
   return entry([&](Library& library) { return init_rank(library, comm, nranks, commId, rank, nullptr).with_context("ncclCommInitRank"); });
 }
 
+ISTHMUS_NCCL_NAME(ncclGetUniqueId);
 ISTHMUS_NCCL_NAME(ncclCommInitRank);
 ISTHMUS_NCCL_NAME(ncclCommInitRankConfig);
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "transport/local/loopback.h"
+#include "transport/local/shm.h"
+#include "transport/tcp/tcp.h"
 
 namespace isthmus::exec {
 
@@ -43,7 +45,38 @@ Process::Process(Settings settings, Identity identity, Logger log, std::unique_p
 
 Process::~Process() = default;
 
-Status Process::open_transports() { return {}; }
+Result<const Crypto*> Process::crypto() const {
+  if (settings_.auth == "none") return &Crypto::none();
+  return Crypto::load();
+}
+
+Status Process::open_transports() {
+  if (transports_.size() > 1) return {};
+  ISTHMUS_ASSIGN(const Crypto* crypto, this->crypto());
+  std::vector<std::unique_ptr<transport::Transport>> opened;
+  if (!settings_.shm_disable && identity_.host != 0) {
+    transport::ShmOptions options{.process = identity_.process,
+                                  .cma_disable = settings_.cma_disable,
+                                  .setup_timeout_ns = settings_.setup_timeout_ns,
+                                  .notice = [this](const std::string& line) { log_.info(Subsystem::shm, "{}", line); }};
+    ISTHMUS_ASSIGN(auto shm, transport::Shm::create(std::move(options), *crypto, segments_, engine_));
+    shm_ = shm.get();
+    opened.push_back(std::move(shm));
+  }
+  if (network_ != nullptr) {
+    const transport::TcpOptions options{
+        .process = identity_.process, .streams = settings_.tcp_streams, .setup_timeout_ns = settings_.setup_timeout_ns};
+    ISTHMUS_ASSIGN(auto tcp, transport::Tcp::make(*network_, engine_, *crypto, options));
+    tcp->set_on_refused([this](const std::string& line) { log_.info(Subsystem::net, "{}", line); });
+    tcp_ = tcp.get();
+    opened.push_back(std::move(tcp));
+  }
+  for (auto& transport : opened) {
+    engine_.add_transport(*transport);
+    transports_.push_back(std::move(transport));
+  }
+  return {};
+}
 
 Result<ProcessCard> Process::card() {
   ISTHMUS_TRY(open_transports());

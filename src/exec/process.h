@@ -49,6 +49,8 @@ class Process {
   /// Memory of ncclMemAlloc.
   [[nodiscard]] memory::SharedSegments& segments() { return segments_; }
 
+  /// The operations that trust rests on; fails where libcrypto is missing and ISTHMUS_AUTH does not do without.
+  [[nodiscard]] Result<const Crypto*> crypto() const;
   /// What other processes must know about this one. Opens the transports to other processes when first called.
   Result<ProcessCard> card();
   struct Route {
