@@ -165,12 +165,16 @@ ncclResult_t pncclGroupEnd(void) {
     if (group.depth == 0) return isthmus::invalid_usage("ncclGroupEnd without ncclGroupStart");
     if (--group.depth > 0) return {};
     const Status poison = std::exchange(group.poison, Status());
-    if (!poison.ok()) {
+    const bool mixed = !group.calls.empty() && !group.setup.empty();
+    if (!poison.ok() || mixed) {
       group.calls.clear();
+      group.setup.clear();
+      if (mixed) return isthmus::invalid_usage("ncclGroupEnd: a group may make communicators or use them, not both");
       return poison.with_context("ncclGroupEnd: a call of the group failed");
     }
-    if (group.calls.empty()) return {};
+    if (group.calls.empty() && group.setup.empty()) return {};
     isthmus::exec::Driver::Lock lock(library.driver());
+    if (!group.setup.empty()) return isthmus::api::complete(library, lock, group.setup).with_context("ncclGroupEnd");
     return isthmus::api::launch(library, lock, group.calls).with_context("ncclGroupEnd");
   });
 }

@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "api/setup.h"
 #include "comm/group.h"
-#include "comm/join.h"
 #include "comm/setup.h"
 #include "nccl.h"
 
@@ -28,6 +28,7 @@ struct ThreadGroup {
   int depth = 0;
   Status poison;  ///< the first failure other than a wrong argument; returned by the outermost end
   comm::Group calls;
+  PendingSetup setup;
 };
 
 class Library {

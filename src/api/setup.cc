@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C entry points through which a rank joins a communicator: unique ids, InitRank with and without configuration.
+// The C entry points through which a rank joins or divides a communicator: unique ids, InitRank, Split, their configuration.
+#include "api/setup.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "api/library.h"
 #include "api/names.h"
+#include "bootstrap/comm_id.h"
 
 namespace bootstrap = isthmus::bootstrap;
 using isthmus::Status;
 using isthmus::api::entry;
 using isthmus::api::Library;
+using isthmus::api::PendingSetup;
 using isthmus::exec::Driver;
 
 namespace {
@@ -89,57 +94,150 @@ isthmus::Result<Config> read_config(const ncclConfig_t* given) {
 }
 
 // The ids made here are served by this process until all ranks have come.
+Status open_root(Library& library, Driver::Lock& lock, const bootstrap::Surroundings& surroundings, bootstrap::UniqueId& id,
+                 const std::vector<isthmus::transport::Address>& listen_at) {
+  ISTHMUS_ASSIGN(auto root, bootstrap::Root::open(surroundings, {.timeout_ns = lock->settings().setup_timeout_ns}, id, listen_at));
+  id = root->id();
+  library.control().add(
+      std::make_shared<isthmus::comm::RootTask>(std::move(root), lock->log(), [](auto links, int32_t) { links.clear(); }));
+  return {};
+}
+
 Status make_unique_id(Library& library, ncclUniqueId& packed) {
   Driver::Lock lock(library.driver());
   ISTHMUS_ASSIGN(const bootstrap::Surroundings surroundings, Library::surroundings(*lock));
-  const isthmus::Settings& settings = lock->settings();
-  std::vector<isthmus::transport::Address> listen_at;
   bootstrap::UniqueId id;
-  if (!settings.comm_id.empty()) {
-    ISTHMUS_ASSIGN(id, bootstrap::id_from_comm_id(settings, surroundings.crypto, surroundings.random));
-    for (const auto& root : id.roots) {
-      if (root.family != 0) listen_at.push_back(root);
-    }
+  if (!lock->settings().comm_id.empty()) {  // every rank can make this id; rank 0 opens the root when it joins
+    ISTHMUS_ASSIGN(id, bootstrap::id_from_comm_id(lock->settings(), surroundings.crypto, surroundings.random));
   } else {
     ISTHMUS_ASSIGN(id, bootstrap::fresh_id(surroundings.random));
-    ISTHMUS_ASSIGN(listen_at, lock->network()->local_addresses());
+    ISTHMUS_ASSIGN(const auto listen_at, lock->network()->local_addresses());
+    ISTHMUS_TRY(open_root(library, lock, surroundings, id, listen_at));
   }
-  ISTHMUS_ASSIGN(auto root, bootstrap::Root::open(surroundings, {.timeout_ns = settings.setup_timeout_ns}, id, listen_at));
-  const bootstrap::PackedId bytes = bootstrap::pack(root->id());
+  const bootstrap::PackedId bytes = bootstrap::pack(id);
   std::memcpy(&packed, bytes.data(), sizeof(packed));
-  library.control().add(std::make_shared<isthmus::comm::RootTask>(std::move(root), lock->log(), [](auto links, int32_t) { links.clear(); }));
   return {};
 }
 
-Status join(Library& library, ncclComm_t* comm, int nranks, const ncclUniqueId& packed, int rank, const Config& config) {
-  bootstrap::PackedId bytes;
-  std::memcpy(bytes.data(), &packed, sizeof(packed));
-  ISTHMUS_ASSIGN(const bootstrap::UniqueId id, bootstrap::unpack(bytes));
-  Driver::Lock lock(library.driver());
-  ISTHMUS_ASSIGN(const bootstrap::Surroundings surroundings, Library::surroundings(*lock));
-  ISTHMUS_ASSIGN(isthmus::exec::ProcessCard card, lock->card());
-  isthmus::comm::Join::Options options{.id = id, .rank = rank, .ranks = nranks, .name = config.name, .card = std::move(card)};
-  ISTHMUS_ASSIGN(auto joining, isthmus::comm::Join::start(surroundings, lock->settings(), std::move(options), Driver::now(),
-                                                          [&library] { library.driver().wake(); }));
-  library.control().add(joining);
-  library.driver().wait(lock, [&joining] { return joining->over(); });
-  ISTHMUS_ASSIGN(isthmus::comm::Membership membership, joining->membership());
-  ISTHMUS_ASSIGN(auto communicator, isthmus::comm::open_communicator(library.context(lock), std::move(membership)));
-  *comm = library.adopt(std::move(communicator));
-  return {};
-}
-
-Status init_rank(Library& library, ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank, const ncclConfig_t* given) {
+Status begin_join(Library& library, Driver::Lock& lock, PendingSetup& pending, ncclComm_t* comm, int nranks, const ncclUniqueId& packed,
+                  int rank, const ncclConfig_t* given) {
   if (comm == nullptr) return isthmus::invalid_argument("the result pointer is NULL");
   *comm = nullptr;
   if (nranks < 1) return isthmus::invalid_argument(fmt::format("{} ranks; at least one is needed", nranks));
   if (rank < 0 || rank >= nranks)
     return isthmus::invalid_argument(fmt::format("rank {} of {}: ranks are 0 to {}", rank, nranks, nranks - 1));
-  ISTHMUS_ASSIGN(const Config config, read_config(given));
-  return join(library, comm, nranks, id, rank, config);
+  ISTHMUS_ASSIGN(Config config, read_config(given));
+  bootstrap::PackedId bytes;
+  std::memcpy(bytes.data(), &packed, sizeof(packed));
+  ISTHMUS_ASSIGN(bootstrap::UniqueId id, bootstrap::unpack(bytes));
+  ISTHMUS_ASSIGN(const bootstrap::Surroundings surroundings, Library::surroundings(*lock));
+  if (!lock->settings().comm_id.empty() && rank == 0) {
+    std::vector<isthmus::transport::Address> listen_at;
+    std::copy_if(id.roots.begin(), id.roots.end(), std::back_inserter(listen_at), [](const auto& root) { return root.family != 0; });
+    ISTHMUS_TRY(open_root(library, lock, surroundings, id, listen_at));
+  }
+  ISTHMUS_ASSIGN(isthmus::exec::ProcessCard card, lock->card());
+  isthmus::comm::Join::Options options{.id = id, .rank = rank, .ranks = nranks, .name = std::move(config.name), .card = std::move(card)};
+  ISTHMUS_ASSIGN(auto join, isthmus::comm::Join::start(surroundings, lock->settings(), std::move(options), Driver::now(),
+                                                       [&library] { library.driver().wake(); }));
+  library.control().add(join);
+  pending.joins.push_back({.join = std::move(join), .out = comm});
+  return {};
+}
+
+Status begin_split(Library& library, PendingSetup& pending, ncclComm_t comm, int color, int key, ncclComm_t* out,
+                   const ncclConfig_t* given) {
+  if (out == nullptr) return isthmus::invalid_argument("the result pointer is NULL");
+  *out = nullptr;
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
+    return isthmus::invalid_argument(fmt::format("color {} is neither NCCL_SPLIT_NOCOLOR nor 0 or more", color));
+  }
+  ISTHMUS_ASSIGN(isthmus::comm::Communicator * parent, library.find(comm));
+  ISTHMUS_TRY(parent->state());
+  ISTHMUS_ASSIGN(Config config, read_config(given));
+  pending.splits.push_back({.split = std::make_unique<isthmus::comm::Split>(*parent, color, key, std::move(config.name)), .out = out});
+  return {};
+}
+
+// Begins a set-up: at once, or as part of this thread's group.
+template <typename Begin>
+ncclResult_t set_up(const char* name, Begin&& begin) {
+  return entry([&](Library& library) -> Status {
+    isthmus::api::ThreadGroup& group = Library::thread_group();
+    Driver::Lock lock(library.driver());
+    PendingSetup alone;
+    Status begun = begin(library, lock, group.depth > 0 ? group.setup : alone);
+    if (group.depth > 0) {
+      if (group.poison.ok() && !begun.ok() && begun.code() != isthmus::Code::invalid_argument) group.poison = begun.with_context(name);
+      return begun.with_context(name);
+    }
+    if (!begun.ok()) return begun.with_context(name);
+    return isthmus::api::complete(library, lock, alone).with_context(name);
+  });
 }
 
 }  // namespace
+
+namespace isthmus::api {
+
+void PendingSetup::clear() {
+  joins.clear();
+  splits.clear();
+}
+
+namespace {
+
+Status complete_joins(Library& library, exec::Driver::Lock& lock, PendingSetup& pending) {
+  Status first;
+  for (PendingSetup::Joining& joining : pending.joins) {
+    library.driver().wait(lock, [&joining] { return joining.join->over(); });
+    auto membership = joining.join->membership();
+    if (!membership.ok()) {
+      if (first.ok()) first = membership.status();
+      continue;
+    }
+    auto communicator = comm::open_communicator(library.context(lock), std::move(*membership));
+    if (!communicator.ok()) {
+      if (first.ok()) first = communicator.status();
+      continue;
+    }
+    *joining.out = library.adopt(std::move(*communicator));
+  }
+  return first;
+}
+
+Status complete_splits(Library& library, exec::Driver::Lock& lock, PendingSetup& pending) {
+  if (pending.splits.empty()) return {};
+  auto launch = lock->take_launch();
+  for (PendingSetup::Splitting& splitting : pending.splits) {
+    if (Status started = splitting.split->start(*launch); !started.ok()) {
+      lock->give_launch(std::move(launch));
+      return started;
+    }
+  }
+  launch->submit(lock->engine());
+  const exec::Launch& exchanged = *launch;
+  library.driver().wait(lock, [&exchanged] { return exchanged.done(); });
+  const Status status = launch->status();
+  lock->give_launch(std::move(launch));
+  ISTHMUS_TRY(status);
+  for (PendingSetup::Splitting& splitting : pending.splits) {
+    ISTHMUS_ASSIGN(auto communicator, splitting.split->finish(library.context(lock)));
+    if (communicator != nullptr) *splitting.out = library.adopt(std::move(communicator));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status complete(Library& library, exec::Driver::Lock& lock, PendingSetup& pending) {
+  Status joined = complete_joins(library, lock, pending);
+  Status split = complete_splits(library, lock, pending);
+  pending.clear();
+  return joined.ok() ? split : joined;
+}
+
+}  // namespace isthmus::api
 
 extern "C" {
 
@@ -151,16 +249,26 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
 }
 
 ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config) {
-  return entry(
-      [&](Library& library) { return init_rank(library, comm, nranks, commId, rank, config).with_context("ncclCommInitRankConfig"); });
+  return set_up("ncclCommInitRankConfig", [&](Library& library, Driver::Lock& lock, PendingSetup& pending) {
+    return begin_join(library, lock, pending, comm, nranks, commId, rank, config);
+  });
 }
 
 ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
-  return entry([&](Library& library) { return init_rank(library, comm, nranks, commId, rank, nullptr).with_context("ncclCommInitRank"); });
+  return set_up("ncclCommInitRank", [&](Library& library, Driver::Lock& lock, PendingSetup& pending) {
+    return begin_join(library, lock, pending, comm, nranks, commId, rank, nullptr);
+  });
+}
+
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
+  return set_up("ncclCommSplit", [&](Library& library, Driver::Lock&, PendingSetup& pending) {
+    return begin_split(library, pending, comm, color, key, newcomm, config);
+  });
 }
 
 ISTHMUS_NCCL_NAME(ncclGetUniqueId);
 ISTHMUS_NCCL_NAME(ncclCommInitRank);
 ISTHMUS_NCCL_NAME(ncclCommInitRankConfig);
+ISTHMUS_NCCL_NAME(ncclCommSplit);
 
 }  // extern "C"
