@@ -60,8 +60,8 @@ Result<std::unique_ptr<Library>> Library::make() {
                                    .family = settings.socket_family,
                                    .port_first = settings.port_first,
                                    .port_last = settings.port_last};
-  auto network = std::make_unique<transport::Sockets>(std::move(sockets));
-  auto process = std::make_unique<exec::Process>(std::move(settings), std::move(identity), std::move(log), std::move(network));
+  library->network_ = std::make_unique<transport::Sockets>(std::move(sockets));
+  auto process = std::make_unique<exec::Process>(std::move(settings), std::move(identity), std::move(log), library->network_.get());
   library->driver_ = std::make_unique<exec::Driver>(std::move(process));
   return library;
 }

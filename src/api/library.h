@@ -59,6 +59,7 @@ class Library {
   Library() = default;
   static Result<std::unique_ptr<Library>> make();
 
+  std::unique_ptr<transport::Network> network_;
   exec::ControlThread control_;
   std::unique_ptr<exec::Driver> driver_;
   std::unique_ptr<collectives::Selector> selector_;

@@ -27,11 +27,11 @@ WatchLimits watch_of(const Settings& settings) {
 
 }  // namespace
 
-Process::Process(Settings settings, Identity identity, Logger log, std::unique_ptr<transport::Network> network)
+Process::Process(Settings settings, Identity identity, Logger log, transport::Network* network)
     : settings_(std::move(settings)),
       identity_(std::move(identity)),
       log_(std::move(log)),
-      network_(std::move(network)),
+      network_(network),
       engine_(limits_of(settings_), watch_of(settings_), kernels::select_target(settings_.simd), pool_),
       plans_(settings_.plan_cache_bytes),
       next_stream_(0x15750000) {

@@ -33,8 +33,8 @@ struct Identity {
 
 class Process {
  public:
-  /// `network` may be null: then only ranks of this process (and, with `local`, of this host) can be reached.
-  Process(Settings settings, Identity identity, Logger log, std::unique_ptr<transport::Network> network);
+  /// `network` must outlive the process; null: other hosts cannot be reached.
+  Process(Settings settings, Identity identity, Logger log, transport::Network* network);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -44,7 +44,7 @@ class Process {
   [[nodiscard]] const Logger& log() const { return log_; }
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] PlanCache& plans() { return plans_; }
-  [[nodiscard]] transport::Network* network() { return network_.get(); }
+  [[nodiscard]] transport::Network* network() { return network_; }
   [[nodiscard]] const memory::Pool& pool() const { return pool_; }
   /// Memory of ncclMemAlloc.
   [[nodiscard]] memory::SharedSegments& segments() { return segments_; }
@@ -92,7 +92,7 @@ class Process {
   Logger log_;
   memory::Pool pool_;
   memory::SharedSegments segments_;
-  std::unique_ptr<transport::Network> network_;
+  transport::Network* network_;
   Engine engine_;
   PlanCache plans_;
   std::vector<std::unique_ptr<transport::Transport>> transports_;  ///< loopback first
