@@ -3,6 +3,7 @@
 // the real tcp transport. Everything is decided by one seed. Used by tests/sim; failures are gtest's or returned to the test.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -31,8 +32,8 @@ class Job {
     selector_ = std::make_unique<collectives::Selector>(std::move(*selector));
     for (int32_t rank = 0; rank < ranks; ++rank) {
       Rank added;
-      added.host = world.add_host("h" + std::to_string(rank));
-      exec::Identity identity{.process = {}, .host = 0, .hostname = "h" + std::to_string(rank), .pid = rank + 1, .cpus = 1};
+      added.host = world.add_host(fmt::format("h{}", rank));
+      exec::Identity identity{.process = {}, .host = 0, .hostname = fmt::format("h{}", rank), .pid = rank + 1, .cpus = 1};
       for (uint8_t& byte : identity.process) byte = static_cast<uint8_t>(world.dice().below(256));
       added.process = std::make_unique<exec::Process>(settings, identity, Logger::silent(), &world.network(added.host));
       ranks_.push_back(std::move(added));
@@ -48,12 +49,12 @@ class Job {
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
       auto crypto = ranks_[rank].process->crypto();
       ASSERT_TRUE(crypto.ok()) << crypto.status().text();
-      surroundings_.push_back(std::make_unique<bootstrap::Surroundings>(
-          bootstrap::Surroundings{.network = *ranks_[rank].process->network(),
-                                  .crypto = **crypto,
-                                  .log = ranks_[rank].process->log(),
-                                  .process = ranks_[rank].process->identity().process,
-                                  .random = random}));
+      surroundings_.push_back(
+          std::make_unique<bootstrap::Surroundings>(bootstrap::Surroundings{.network = *ranks_[rank].process->network(),
+                                                                            .crypto = **crypto,
+                                                                            .log = ranks_[rank].process->log(),
+                                                                            .process = ranks_[rank].process->identity().process,
+                                                                            .random = random}));
     }
     auto id = bootstrap::fresh_id(random);
     ASSERT_TRUE(id.ok());
@@ -66,13 +67,10 @@ class Job {
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
       auto card = ranks_[rank].process->card();
       ASSERT_TRUE(card.ok()) << card.status().text();
-      auto join = comm::Join::start(*surroundings_[rank], settings_,
-                                    {.id = complete,
-                                     .rank = static_cast<int32_t>(rank),
-                                     .ranks = static_cast<int32_t>(ranks_.size()),
-                                     .name = {},
-                                     .card = *card},
-                                    world.now(), [] {});
+      auto join = comm::Join::start(
+          *surroundings_[rank], settings_,
+          {.id = complete, .rank = static_cast<int32_t>(rank), .ranks = static_cast<int32_t>(ranks_.size()), .name = {}, .card = *card},
+          world.now(), [] {});
       ASSERT_TRUE(join.ok()) << join.status().text();
       ranks_[rank].join = *join;
     }

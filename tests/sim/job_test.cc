@@ -67,29 +67,6 @@ TEST(SimJob, EqualSeedsGiveEqualRuns) {
   EXPECT_NE(first, allreduce_once(43, 4, 50'000, link));
 }
 
-TEST(SimJob, KilledRankIsNamedByEverySurvivor) {
-  for (uint64_t seed = 100; seed < 110; ++seed) {
-    Job job(seed, 4);
-    job.world.set_default_link({.latency_ns = kMillisecondNs, .rate_bytes_per_s = 125e6});
-    job.join_all();
-    ASSERT_FALSE(testing::Test::HasFatalFailure());
-    Buffers buffers(4, 1'000'000);
-    for (size_t rank = 0; rank < 4; ++rank) job.submit(rank, buffers.allreduce(rank));
-    const size_t victim = seed % 4;
-    job.world.at(job.world.now() + static_cast<TimeNs>(1 + job.world.dice().below(40)) * kMillisecondNs,
-                 [&] { job.world.crash(job.rank(victim).host, transport::SimCrash::killed); });
-    const TimeNs begun = job.world.now();
-    ASSERT_TRUE(job.run_launches(10 * kSecondNs)) << "a survivor hangs, seed " << seed;
-    EXPECT_LT(job.world.now() - begun, 3 * kSecondNs);
-    for (size_t rank = 0; rank < 4; ++rank) {
-      if (rank == victim) continue;
-      const Status status = job.rank(rank).launch->status();
-      if (status.ok()) continue;  // it was through before
-      EXPECT_EQ(status.code(), Code::remote_error) << status.text();
-    }
-  }
-}
-
 TEST(SimJob, PartitionThatHealsOnlyDelays) {
   Job job(7, 4);
   job.world.set_default_link({.latency_ns = kMillisecondNs, .rate_bytes_per_s = 125e6});
