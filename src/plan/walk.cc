@@ -146,6 +146,7 @@ bool Walk::read_in_place(At send) const { return reads_ == Reads::in_place && (s
 void Walk::ready(At at) {
   const Step& what = step(at);
   if (what.receives()) advance(channels_[state(at).channel]);
+  if (!slot_is_free(what, at.plan)) return;  // a message without bytes must not pass on what an earlier holder still has
   if (!travels(what) || state(at).arrived) return enabled_.push_back({at, false});
   if (what.kind != StepKind::send) return;
   const At receiver = partner(at);
@@ -156,6 +157,10 @@ bool Walk::has_room(uint32_t plan, uint32_t index) const {
   const State& entry = state({plan, index});
   const Step& what = step({plan, index});
   if (what.kind == StepKind::recv || !travels(what)) return entry.pending == 0;
+  return slot_is_free(what, plan);
+}
+
+bool Walk::slot_is_free(const Step& what, uint32_t plan) const {
   return what.slot_after == kNoStep || state({plan, what.slot_after}).complete;
 }
 
@@ -177,7 +182,10 @@ void Walk::complete(At at) {
   for (uint32_t next : world_[at.plan].successors_of(at.step)) {
     if (--state({at.plan, next}).pending == 0) ready({at.plan, next});
   }
-  if (entry.slot_next != kNoStep) advance(channels_[state({at.plan, entry.slot_next}).channel]);
+  if (entry.slot_next == kNoStep) return;
+  const At next{at.plan, entry.slot_next};
+  if (state(next).pending == 0) return ready(next);
+  advance(channels_[state(next).channel]);
 }
 
 void Walk::computed(At at) {

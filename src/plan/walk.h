@@ -86,6 +86,7 @@ class Walk {
   void begin();
 
   [[nodiscard]] bool travels(const Step& step) const;
+  [[nodiscard]] bool slot_is_free(const Step& what, uint32_t plan) const;
   [[nodiscard]] bool has_room(uint32_t plan, uint32_t step) const;
   void ready(At at);
   void complete(At at);
