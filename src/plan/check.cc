@@ -70,7 +70,6 @@ class Outcome {
       return same_everywhere(cell, value) ? "" : "another rank holds other bits";
     }
     if (!values_.complete(value)) return "not every rank has contributed";
-    if (what.collective == Collective::barrier) return "";  // its bits mean nothing
     if (values_.is_raw(value)) return "the scalar has not been applied";
     if (values_.is_divided(value) != (what.op == ReduceOp::avg && what.group_size > 1)) return "the sum must be divided exactly once";
     return same_everywhere(cell, value) ? "" : "another rank has combined the contributions in another order";

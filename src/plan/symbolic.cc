@@ -12,9 +12,7 @@
 namespace isthmus::plan {
 
 SymbolicRun::SymbolicRun(Walk walk)
-    : walk_(std::move(walk)),
-      values_(static_cast<uint32_t>(walk_.world().size()), walk_.world().front().codec,
-              walk_.world().front().collective == Collective::barrier) {
+    : walk_(std::move(walk)), values_(static_cast<uint32_t>(walk_.world().size()), walk_.world().front().codec) {
   for (const Plan& plan : walk_.world()) {
     const MemoryMap& map = maps_.emplace_back(plan);
     memory_.emplace_back(map.cells(), Values::kNothing);

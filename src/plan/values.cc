@@ -26,8 +26,7 @@ uint64_t identity_of(Made made, Fields... fields) {
 
 }  // namespace
 
-Values::Values(uint32_t ranks, const codec::Codec* codec, bool may_repeat)
-    : ranks_(ranks), words_((ranks + 63) / 64), codec_(codec), may_repeat_(may_repeat) {
+Values::Values(uint32_t ranks, const codec::Codec* codec) : ranks_(ranks), words_((ranks + 63) / 64), codec_(codec) {
   values_.emplace_back();
   contributors_.resize(words_, 0);
 }
@@ -110,8 +109,7 @@ Result<Values::Id> Values::combine(Id a, Id b, ReduceOp op) {
   if (result.cell != at(b).cell) return internal_error(fmt::format("combines {} with {}", describe(a), describe(b)));
   if (result.raw || at(b).raw) return internal_error(fmt::format("combines {} before its scalar is applied", describe(at(b).raw ? b : a)));
   if (result.divided || at(b).divided) return internal_error(fmt::format("adds to {} after its division", describe(a)));
-  if (!may_repeat_ && overlap(a, b))
-    return internal_error(fmt::format("combines {} with {}: a contribution counts twice", describe(a), describe(b)));
+  if (overlap(a, b)) return internal_error(fmt::format("combines {} with {}: a contribution counts twice", describe(a), describe(b)));
   // a (op) b equals b (op) a bit for bit, so the two are one association.
   const auto [low, high] = std::minmax(result.identity, at(b).identity);
   result.identity = identity_of(Made::combined, op, low, high);

@@ -20,8 +20,8 @@ class Values {
   using Id = uint32_t;
   static constexpr Id kNothing = 0;
 
-  /// Contributors are numbered 0..ranks-1. `may_repeat`: a contribution may arrive twice (barriers, whose op is idempotent).
-  Values(uint32_t ranks, const codec::Codec* codec, bool may_repeat);
+  /// Contributors are numbered 0..ranks-1.
+  Values(uint32_t ranks, const codec::Codec* codec);
 
   /// One rank's own elements of a grid cell. `raw`: PreMulSum's scalar has yet to meet them.
   Id input(uint32_t rank, uint32_t cell, bool raw);
@@ -76,7 +76,6 @@ class Values {
   uint32_t ranks_;
   size_t words_;  ///< of a set of contributors
   const codec::Codec* codec_;
-  bool may_repeat_;
   std::vector<Value> values_;
   std::vector<uint64_t> contributors_;           ///< words_ per value: bit r of the set is rank r
   std::vector<std::vector<uint64_t>> measured_;  ///< sorted identities of what each scale has measured

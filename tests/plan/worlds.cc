@@ -18,7 +18,6 @@ struct Reduction {
 };
 
 std::vector<Reduction> reductions_of(Collective collective) {
-  if (collective == Collective::barrier) return {{ReduceOp::max, false}};
   if (!is_reducing(collective)) return {{ReduceOp::sum, false}};
   return {{ReduceOp::sum, false}, {ReduceOp::avg, false}, {ReduceOp::sum, true}};
 }

@@ -16,7 +16,7 @@ namespace isthmus::plan {
 /// The plans of every rank of the shape's group (its position is ignored).
 Result<std::vector<Plan>> build_world(const Algorithm& algorithm, Shape shape);
 
-/// Every shape in which the algorithm is proved at that many ranks: ops (sum, avg, scaled input; max for barriers), in place and
+/// Every shape in which the algorithm is proved at that many ranks: ops (sum, avg, scaled input), in place and
 /// out, segments, roots (all of them up to 16 ranks, a few beyond).
 std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks);
 
