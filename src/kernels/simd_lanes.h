@@ -3,9 +3,10 @@
 // simd_reduce.h, inside objects compiled for that set; everything is in an unnamed namespace so that no other object can end up with
 // code for the wrong CPU. Nothing here can fail.
 //
-// A *block* is what one step of a loop works on: `kBytes` bytes of memory as `kParts` vectors. `store` rounds once and makes NaNs
-// canonical. Narrow floats are handled in place: with W bits an element, part j of a block holds elements j, j + 32/W, ... of the
-// memory, that is, the j-th W bits of every 32-bit lane; no element ever changes its lane.
+// A *block* is what one step of a loop works on: `kBytes` bytes of memory as some vectors. `store` rounds once and makes NaNs
+// canonical. kBytes is the instruction set's vector size, or any smaller power of two for what remains at the end. Narrow floats are
+// handled in place: with W bits an element, part j of a block holds elements j, j + 32/W, ... of the memory, that is, the j-th W bits of
+// every 32-bit lane; no element ever changes its lane.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +28,16 @@ struct Block {
 };
 
 /// Integers, float32 and float64: computed as they are.
-template <typename T>
+template <typename T, size_t kBlockBytes = HWY_MAX_BYTES>
 struct NativeLanes {
   using Element = T;
   using Compute = T;
-  using D = hn::ScalableTag<T>;
+  using D = hn::CappedTag<T, kBlockBytes / sizeof(T)>;
   using V = hn::Vec<D>;
-  static constexpr size_t kBytes = HWY_MAX_BYTES;
   using Values = Block<V, 1>;
+  using Half = NativeLanes<T, kBlockBytes / 2>;
+  static constexpr size_t kBytes = kBlockBytes;
+  static constexpr size_t kLeastBytes = sizeof(T) < 4 ? 4 : sizeof(T);
 
   static HWY_INLINE Values load(const void* from) { return {{hn::LoadU(D(), static_cast<const T*>(from))}}; }
   static HWY_INLINE void store(void* to, const Values& values) { hn::StoreU(canonical(values.part[0]), D(), static_cast<T*>(to)); }
@@ -50,10 +53,10 @@ struct NativeLanes {
 };
 
 /// One narrow float per 32-bit lane to float32 and back, for formats with fewer exponent bits than float32.
-template <class F>
+template <class F, size_t kLanes>
 struct NarrowCoder {
-  using DF = hn::ScalableTag<float>;
-  using DI = hn::ScalableTag<int32_t>;
+  using DF = hn::CappedTag<float, kLanes>;
+  using DI = hn::CappedTag<int32_t, kLanes>;
   using VF = hn::Vec<DF>;
   using VI = hn::Vec<DI>;
 
@@ -105,39 +108,21 @@ struct NarrowCoder {
       static_cast<int32_t>((F::kOverflowRule == Overflow::infinity ? F::kInfinity : F::kMax) << kShift) + kRebias;
 };
 
-/// bfloat16: the upper half of a float32.
-template <>
-struct NarrowCoder<BFloat16> {
-  using DF = hn::ScalableTag<float>;
-  using DI = hn::ScalableTag<int32_t>;
-  using VF = hn::Vec<DF>;
-  using VI = hn::Vec<DI>;
-
-  static HWY_INLINE VF decode(VI top) { return hn::BitCast(DF(), top); }
-
-  static HWY_INLINE VI encode(VF value) {
-    const hn::RebindToUnsigned<DI> du;
-    const auto bits = hn::BitCast(du, value);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
-    const auto nan = hn::Set(du, BFloat16::kNan << 16);
-    const auto is_nan = hn::RebindMask(du, hn::IsNaN(value));
-    return hn::BitCast(DI(), hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded)));
-  }
-};
-
-/// Narrow floats, 2 or 4 in every 32-bit lane, computed in float32.
-template <class F>
+/// Narrow floats with fewer exponent bits than float32, 2 or 4 in every 32-bit lane.
+template <class F, size_t kBlockBytes = HWY_MAX_BYTES>
 struct PackedLanes {
   using Element = F;
   using Compute = float;
-  using D = hn::ScalableTag<float>;
-  using V = hn::Vec<D>;
-  using DI = hn::ScalableTag<int32_t>;
-  using VI = hn::Vec<DI>;
+  using Coder = NarrowCoder<F, kBlockBytes / 4>;
+  using D = typename Coder::DF;
+  using V = typename Coder::VF;
+  using DI = typename Coder::DI;
+  using VI = typename Coder::VI;
   static constexpr size_t kParts = 32 / F::kBits;
-  static constexpr size_t kBytes = HWY_MAX_BYTES;
   using Values = Block<V, kParts>;
+  using Half = PackedLanes<F, kBlockBytes / 2>;
+  static constexpr size_t kBytes = kBlockBytes;
+  static constexpr size_t kLeastBytes = 4;
 
   static HWY_INLINE Values load(const void* from) {
     const VI words = hn::LoadU(DI(), static_cast<const int32_t*>(from));
@@ -158,25 +143,66 @@ struct PackedLanes {
   template <int kPart>
   static HWY_INLINE V extract(VI words) {
     const VI top = hn::ShiftLeft<32 - F::kBits*(kPart + 1)>(words);
-    if constexpr (kPart == 0) return NarrowCoder<F>::decode(top);
-    return NarrowCoder<F>::decode(hn::And(top, hn::Set(DI(), -(1 << (32 - F::kBits)))));
+    if constexpr (kPart == 0) return Coder::decode(top);
+    return Coder::decode(hn::And(top, hn::Set(DI(), -(1 << (32 - F::kBits)))));
   }
   template <int kPart>
   static HWY_INLINE VI place(V value) {
-    return hn::ShiftLeft<F::kBits * kPart>(NarrowCoder<F>::encode(value));
+    return hn::ShiftLeft<F::kBits * kPart>(Coder::encode(value));
+  }
+};
+
+/// bfloat16 is the upper half of a float32: two in every 32-bit lane, with fewer instructions than PackedLanes would need.
+template <size_t kBlockBytes = HWY_MAX_BYTES>
+struct BFloat16Lanes {
+  using Element = BFloat16;
+  using Compute = float;
+  using D = hn::CappedTag<float, kBlockBytes / 4>;
+  using V = hn::Vec<D>;
+  using DI = hn::RebindToSigned<D>;
+  using VI = hn::Vec<DI>;
+  using DH = hn::Repartition<uint16_t, D>;
+  using Values = Block<V, 2>;
+  using Half = BFloat16Lanes<kBlockBytes / 2>;
+  static constexpr size_t kBytes = kBlockBytes;
+  static constexpr size_t kLeastBytes = 4;
+
+  static HWY_INLINE Values load(const void* from) {
+    const VI words = hn::LoadU(DI(), static_cast<const int32_t*>(from));
+    const VI upper = hn::And(words, hn::Set(DI(), -0x10000));
+    return {{hn::BitCast(D(), hn::ShiftLeft<16>(words)), hn::BitCast(D(), upper)}};
+  }
+  static HWY_INLINE void store(void* to, const Values& values) {
+    const auto even = hn::BitCast(DH(), hn::ShiftRight<16>(rounded(values.part[0])));
+    const auto odd = hn::BitCast(DH(), rounded(values.part[1]));
+    hn::StoreU(hn::OddEven(odd, even), DH(), static_cast<uint16_t*>(to));
+  }
+
+ private:
+  /// The result is the upper half; the lower is noise. Adds half of its unit, or one less where that must be even already.
+  static HWY_INLINE VI rounded(V value) {
+    const DI di;
+    const VI bits = hn::BitCast(di, value);
+    const VI is_even = hn::VecFromMask(di, hn::Eq(hn::And(bits, hn::Set(di, 0x10000)), hn::Zero(di)));
+    const VI sum = hn::Add(bits, hn::Add(is_even, hn::Set(di, 0x8000)));
+    const auto is_nan = hn::RebindMask(di, hn::IsNaN(value));
+    return hn::IfThenElse(is_nan, hn::Set(di, static_cast<int32_t>(BFloat16::kNan << 16)), sum);
   }
 };
 
 #if HWY_TARGET <= HWY_AVX2
 /// float16 where the CPU converts it (F16C): two half vectors.
+template <size_t kBlockBytes = HWY_MAX_BYTES>
 struct Float16Lanes {
   using Element = Float16;
   using Compute = float;
-  using D = hn::ScalableTag<float>;
+  using D = hn::CappedTag<float, kBlockBytes / 4>;
   using V = hn::Vec<D>;
   using DH = hn::Rebind<hwy::float16_t, D>;
-  static constexpr size_t kBytes = HWY_MAX_BYTES;
   using Values = Block<V, 2>;
+  using Half = Float16Lanes<kBlockBytes / 2>;
+  static constexpr size_t kBytes = kBlockBytes;
+  static constexpr size_t kLeastBytes = 4;
 
   static HWY_INLINE Values load(const void* from) {
     const auto* halves = static_cast<const hwy::float16_t*>(from);
@@ -193,7 +219,8 @@ struct Float16Lanes {
   static HWY_INLINE V canonical(V v) { return hn::IfThenElse(hn::IsNaN(v), hn::Set(D(), __builtin_nanf("")), v); }
 };
 #else
-using Float16Lanes = PackedLanes<Float16>;
+template <size_t kBlockBytes = HWY_MAX_BYTES>
+using Float16Lanes = PackedLanes<Float16, kBlockBytes>;
 #endif
 
 }  // namespace

@@ -66,44 +66,32 @@ HWY_INLINE V combine(V a, V b) {
 
 // --- loops -------------------------------------------------------------------------------------------------------------------
 
-/// If kSize <= bytes: two moves of kSize bytes, which overlap where they must.
-template <size_t kSize, size_t kLimit>
-HWY_INLINE bool copied_by(unsigned char* to, const unsigned char* from, size_t bytes) {
-  if constexpr (kSize < kLimit) {
-    if (bytes < kSize) return false;
-    std::memcpy(to, from, kSize);
-    std::memcpy(to + bytes - kSize, from + bytes - kSize, kSize);
-    return true;
-  } else {
-    return false;
+/// Where a kernel is in its operands.
+struct Cursor {
+  unsigned char* dst;
+  const unsigned char* a;
+  const unsigned char* b;
+  size_t bytes;  ///< still to do
+
+  HWY_INLINE Cursor(void* to, const void* first, const void* second, size_t size)
+      : dst(static_cast<unsigned char*>(to)),
+        a(static_cast<const unsigned char*>(first)),
+        b(static_cast<const unsigned char*>(second)),
+        bytes(size) {}
+  HWY_INLINE void advance(size_t size) {
+    dst += size;
+    a += size;
+    b += size;
+    bytes -= size;
   }
-}
+};
 
-/// 1 to kLimit - 1 bytes (kLimit is at most 64), without a call.
-template <size_t kLimit>
-HWY_INLINE void copy_short(unsigned char* to, const unsigned char* from, size_t bytes) {
-  (void)(copied_by<32, kLimit>(to, from, bytes) || copied_by<16, kLimit>(to, from, bytes) || copied_by<8, kLimit>(to, from, bytes) ||
-         copied_by<4, kLimit>(to, from, bytes) || copied_by<2, kLimit>(to, from, bytes) || copied_by<1, kLimit>(to, from, bytes));
-}
-
-/// dst = step(a, b), block by block; the last, partial block goes through memory of our own.
+/// dst = step(a, b) for all whole blocks.
 template <class Lanes, class Step>
-HWY_INLINE void for_blocks(void* dst, const void* a, const void* b, size_t count, const Step& step) {
-  auto* to = static_cast<unsigned char*>(dst);
-  const auto* from_a = static_cast<const unsigned char*>(a);
-  const auto* from_b = static_cast<const unsigned char*>(b);
-  const size_t bytes = count * sizeof(typename Lanes::Element);
-  size_t at = 0;
-  for (; at + Lanes::kBytes <= bytes; at += Lanes::kBytes) {
-    Lanes::store(to + at, step(Lanes::load(from_a + at), Lanes::load(from_b + at)));
+HWY_INLINE void whole_blocks(Cursor& cursor, const Step& step) {
+  for (; cursor.bytes >= Lanes::kBytes; cursor.advance(Lanes::kBytes)) {
+    Lanes::store(cursor.dst, step(Lanes::load(cursor.a), Lanes::load(cursor.b)));
   }
-  if (at == bytes) return;
-  alignas(Lanes::kBytes) unsigned char rest_a[Lanes::kBytes] = {};
-  alignas(Lanes::kBytes) unsigned char rest_b[Lanes::kBytes] = {};
-  copy_short<Lanes::kBytes>(rest_a, from_a + at, bytes - at);
-  copy_short<Lanes::kBytes>(rest_b, from_b + at, bytes - at);
-  Lanes::store(rest_a, step(Lanes::load(rest_a), Lanes::load(rest_b)));
-  copy_short<Lanes::kBytes>(to + at, rest_a, bytes - at);
 }
 
 /// ReduceMaps as vectors.
@@ -120,15 +108,17 @@ class Maps {
     divisor_ = hn::Set(typename Lanes::D(), static_cast<typename Lanes::Compute>(maps.divisor));
   }
 
-  HWY_INLINE void apply_in(Values& values) const {
-    if (!in_) return;
+  HWY_INLINE Values in(Values values) const {
+    if (!in_) return values;
     for (auto& part : values.part) part = multiply(part, factor_);
+    return values;
   }
-  HWY_INLINE void apply_out([[maybe_unused]] Values& values) const {
+  HWY_INLINE Values out(Values values) const {
     if constexpr (std::is_floating_point_v<typename Lanes::Compute>) {
-      if (!out_) return;
+      if (!out_) return values;
       for (auto& part : values.part) part = hn::Div(part, divisor_);
     }
+    return values;
   }
 
  private:
@@ -137,45 +127,57 @@ class Maps {
 };
 
 template <ReduceOp kOp, class Values>
-HWY_INLINE void combine_into(Values& mine, const Values& other) {
+HWY_INLINE Values combined(Values mine, const Values& other) {
   for (size_t i = 0; i < sizeof(mine.part) / sizeof(mine.part[0]); ++i) mine.part[i] = combine<kOp>(mine.part[i], other.part[i]);
+  return mine;
+}
+
+/// What whole blocks leave: ever smaller ones, so that a few elements cost a few instructions.
+template <class Lanes, ReduceOp kOp>
+HWY_INLINE void smaller_blocks(Cursor& cursor) {
+  if constexpr (Lanes::kBytes > Lanes::kLeastBytes) {
+    using Half = typename Lanes::Half;
+    if (cursor.bytes >= Half::kBytes) {
+      Half::store(cursor.dst, combined<kOp>(Half::load(cursor.a), Half::load(cursor.b)));
+      cursor.advance(Half::kBytes);
+    }
+    smaller_blocks<Half, kOp>(cursor);
+  }
 }
 
 template <class Lanes, DataType kType, ReduceOp kOp>
 void reduce(void* dst, const void* a, const void* b, size_t count, const ReduceMaps& maps) {
   using Values = typename Lanes::Values;
   constexpr bool kInteger = is_integer(kType);
-  [[maybe_unused]] const DefaultFloatEnvironment environment(!kInteger);
+  constexpr size_t kSize = sizeof(typename Lanes::Element);
+  Cursor cursor(dst, a, b, count * kSize);
   if (!maps.map_in && maps.divisor <= 1) {
-    return for_blocks<Lanes>(dst, a, b, count, [](Values mine, const Values& other) HWY_ATTR {
-      combine_into<kOp>(mine, other);
-      return mine;
-    });
+    [[maybe_unused]] const DefaultFloatEnvironment environment(!kInteger);
+    whole_blocks<Lanes>(cursor, [](const Values& mine, const Values& other) HWY_ATTR { return combined<kOp>(mine, other); });
+    smaller_blocks<Lanes, kOp>(cursor);
+  } else if (!kInteger || maps.divisor <= 1) {  // no instruction set divides vectors of integers
+    [[maybe_unused]] const DefaultFloatEnvironment environment(!kInteger);
+    const Maps<Lanes> vector_maps(maps);
+    whole_blocks<Lanes>(cursor, [&vector_maps](const Values& mine, const Values& other)
+                                    HWY_ATTR { return vector_maps.out(combined<kOp>(vector_maps.in(mine), other)); });
   }
-  if (kInteger && maps.divisor > 1) {  // no instruction set divides vectors of integers
-    return kScalarTarget.reduce[static_cast<size_t>(kType)][static_cast<size_t>(kOp)](dst, a, b, count, maps);
-  }
-  const Maps<Lanes> vector_maps(maps);
-  for_blocks<Lanes>(dst, a, b, count, [&vector_maps](Values mine, const Values& other) HWY_ATTR {
-    vector_maps.apply_in(mine);
-    combine_into<kOp>(mine, other);
-    vector_maps.apply_out(mine);
-    return mine;
-  });
+  if (cursor.bytes == 0) return;
+  kScalarTarget.reduce[static_cast<size_t>(kType)][static_cast<size_t>(kOp)](cursor.dst, cursor.a, cursor.b, cursor.bytes / kSize, maps);
 }
 
 template <class Lanes, DataType kType>
 void map(void* dst, const void* a, size_t count, const ReduceMaps& maps) {
   using Values = typename Lanes::Values;
   constexpr bool kInteger = is_integer(kType);
-  [[maybe_unused]] const DefaultFloatEnvironment environment(!kInteger);
-  if (kInteger && maps.divisor > 1) return kScalarTarget.map[static_cast<size_t>(kType)](dst, a, count, maps);
-  const Maps<Lanes> vector_maps(maps);
-  for_blocks<Lanes>(dst, a, a, count, [&vector_maps](Values mine, const Values&) HWY_ATTR {
-    vector_maps.apply_in(mine);
-    vector_maps.apply_out(mine);
-    return mine;
-  });
+  constexpr size_t kSize = sizeof(typename Lanes::Element);
+  Cursor cursor(dst, a, a, count * kSize);
+  if (!kInteger || maps.divisor <= 1) {
+    [[maybe_unused]] const DefaultFloatEnvironment environment(!kInteger);
+    const Maps<Lanes> vector_maps(maps);
+    whole_blocks<Lanes>(cursor,
+                        [&vector_maps](const Values& mine, const Values&) HWY_ATTR { return vector_maps.out(vector_maps.in(mine)); });
+  }
+  if (cursor.bytes != 0) kScalarTarget.map[static_cast<size_t>(kType)](cursor.dst, cursor.a, cursor.bytes / kSize, maps);
 }
 
 // --- the table ---------------------------------------------------------------------------------------------------------------
@@ -198,10 +200,10 @@ constexpr Target make_target(std::string_view name) {
   fill<NativeLanes<uint32_t>, DataType::uint32>(target);
   fill<NativeLanes<int64_t>, DataType::int64>(target);
   fill<NativeLanes<uint64_t>, DataType::uint64>(target);
-  fill<Float16Lanes, DataType::float16>(target);
+  fill<Float16Lanes<>, DataType::float16>(target);
   fill<NativeLanes<float>, DataType::float32>(target);
   fill<NativeLanes<double>, DataType::float64>(target);
-  fill<PackedLanes<BFloat16>, DataType::bfloat16>(target);
+  fill<BFloat16Lanes<>, DataType::bfloat16>(target);
   fill<PackedLanes<Float8E4M3>, DataType::float8e4m3>(target);
   fill<PackedLanes<Float8E5M2>, DataType::float8e5m2>(target);
   return target;
