@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tcp's traffic between honest peers, the same tests over the simulator and over loopback sockets: sizes, order, back-pressure,
 // callbacks that send, taking memory back.
+#include <algorithm>
 #include <map>
 
 #include "transport_tcp_fixture.h"
@@ -80,7 +81,7 @@ TEST_P(TcpTraffic, ManySmallFramesKeepTheirOrder) {
     const auto [entry, first] = last.try_emplace(frame->header.communicator, frame->header.sequence);
     EXPECT_TRUE(first || entry->second < frame->header.sequence);
     entry->second = frame->header.sequence;
-    EXPECT_EQ(std::memcmp(frame->payload.data(), payload.data(), frame->payload.size()), 0);
+    EXPECT_TRUE(std::equal(frame->payload.begin(), frame->payload.end(), payload.begin()));
   }
   EXPECT_EQ(job[0].sink.sent.size(), kFrames);
   EXPECT_GT(job[0].tcp->counters().streams_opened, 1U) << "communicators spread over the streams";

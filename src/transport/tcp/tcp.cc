@@ -35,9 +35,10 @@ struct Tcp::Peer {
   [[nodiscard]] bool knows(uint64_t communicator) const {
     return std::find(communicators.begin(), communicators.end(), communicator) != communicators.end();
   }
-  /// Everything that the peer sent is here. A peer without a stream to us may have one that is still on its way.
+  /// Everything that the peer sent is here. One that we reached but that has no stream to us may have one on its way.
   [[nodiscard]] bool drained() const {
-    return !inlets.empty() && std::all_of(inlets.begin(), inlets.end(), [](const auto& inlet) { return inlet->failed(); });
+    if (inlets.empty()) return std::none_of(outlets.begin(), outlets.end(), [](const auto& outlet) { return outlet && outlet->is_open(); });
+    return std::all_of(inlets.begin(), inlets.end(), [](const auto& inlet) { return inlet->failed(); });
   }
   [[nodiscard]] std::string name() const {
     return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on host {}", rank, host);

@@ -34,7 +34,8 @@ class Tcp final : public Transport {
   Status add_peer(PeerId peer, const PeerInfo& info) override;
   void forget_key(uint64_t communicator) override;
 
-  /// Fails for an unknown peer, and for a failed one with the cause.
+  /// Fails for an unknown peer, and for a failed one with the cause; while a peer is being lost frames to it are dropped. Nothing is
+  /// written before the next poll(), which takes small frames together.
   Status send(PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token) override;
   /// Other hosts read no memory of this one.
   bool offer(PeerId, std::span<const std::byte>, wire::RemoteSpan&) override { return false; }
