@@ -11,12 +11,16 @@ namespace {
 uint64_t encoded_bytes(uint64_t elements, uint32_t summands) { return (elements + 3) / 4 * (summands > 15 ? 4 : 2); }
 uint64_t scale_bytes(uint64_t elements) { return (elements + 3) / 4 * sizeof(float); }
 
-/// The largest scale of all ranks, by dissemination: hearing of a scale twice does no harm.
-void exchange_scales(const Group& group, Builder& b, const Chunk& scale) {
-  for (int32_t distance = 1; distance < group.size; distance *= 2) {
-    b.send(group.wrap(group.position + distance), scale);
-    b.recv_reduce_scale(group.wrap(group.position - distance), scale, scale);
+/// The largest scale of all ranks: everybody tells everybody.
+Chunk exchange_scales(const Group& group, Builder& b, const Chunk& measured) {
+  const Chunk joined = b.scratch(measured.begin, measured.end, Layout::scale);
+  Chunk scale = measured;
+  for (int32_t at = 1; at < group.size; ++at) {
+    b.send(group.wrap(group.position + at), measured);
+    b.recv_reduce_scale(group.wrap(group.position - at), joined, scale);
+    scale = joined;
   }
+  return scale;
 }
 
 void emit(const Shape& shape, Builder& b) {
@@ -26,10 +30,10 @@ void emit(const Shape& shape, Builder& b) {
   b.use_codec(&kToyCodec);
   b.split(ranks, kToyCodec.block_elements);
   const auto summands = static_cast<uint16_t>(group.size);
-  const Chunk scale = b.scratch(0, ranks, Layout::scale);
+  const Chunk measured = b.scratch(0, ranks, Layout::scale);
   const Chunk sums = b.scratch(0, ranks, Layout::encoded, summands);
-  b.measure(scale, b.in(0, ranks));
-  exchange_scales(group, b, scale);
+  b.measure(measured, b.in(0, ranks));
+  const Chunk scale = exchange_scales(group, b, measured);
   b.encode(sums, b.in(0, ranks), scale);
   for (int32_t at = 1; at < group.size; ++at) {
     const auto to = static_cast<uint32_t>(group.wrap(group.position + at));
@@ -59,9 +63,9 @@ const codec::Codec kToyCodec = {.name = "toy",
 
 const Algorithm kToyAllreduce = {.name = "toy",
                                  .collective = Collective::allreduce,
-                                 .needs = {.max_ranks = 40},
+                                 .needs = {.max_ranks = 16},
                                  .tunables = {},
-                                 .steps_formula = "ceil(lg P) + 2 min(1, P-1)",
+                                 .steps_formula = "3 min(1, P-1)",
                                  .bytes_formula = "",
                                  .emit = emit};
 
