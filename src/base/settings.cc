@@ -161,6 +161,12 @@ SettingSource parse_conf(std::string name, std::string_view text) {
   return source;
 }
 
+std::vector<std::string> whole_environment() {
+  std::vector<std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  return variables;
+}
+
 Result<Settings> settings_from_environment(SettingsReport* report) {
   if (getauxval(AT_SECURE) != 0) {
     auto settings = parse_settings({}, report);

@@ -82,6 +82,8 @@ struct SettingSource {
 Result<Settings> parse_settings(std::span<const SettingSource> sources, SettingsReport* report = nullptr);
 /// The text of a configuration file: NAME=value lines, '#' starts a comment line.
 SettingSource parse_conf(std::string name, std::string_view text);
+/// Every variable as "NAME=value", for `isthmus run` to hand on to the programs that it starts.
+std::vector<std::string> whole_environment();
 /// From the environment, then NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf (the environment wins). Ignores everything, with a
 /// warning, when the process runs with elevated privileges (AT_SECURE).
 Result<Settings> settings_from_environment(SettingsReport* report = nullptr);

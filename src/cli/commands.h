@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands of the `isthmus` tool. Each adds itself to the parser; when chosen it does its work and leaves an exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace isthmus::cli {
+
+/// What a run of the tool comes to.
+struct Outcome {
+  int exit_code = 0;
+};
+
+/// `command` is what followed "--" on the command line.
+void add_run(CLI::App& app, const std::vector<std::string>& command, Outcome& outcome);
+/// Not for users: what the launcher starts on other hosts.
+void add_run_node(CLI::App& app, Outcome& outcome);
+void add_settings(CLI::App& app, Outcome& outcome);
+void add_algorithms(CLI::App& app, Outcome& outcome);
+void add_plan(CLI::App& app, Outcome& outcome);
+
+}  // namespace isthmus::cli

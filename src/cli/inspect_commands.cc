@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// `isthmus settings` and `isthmus algorithms`: the library's tables, as they are compiled into this build.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/settings.h"
+#include "cli/commands.h"
+#include "collectives/registry.h"
+
+namespace isthmus::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int fail(const Status& status) {
+  fmt::print(stderr, "isthmus: {}\n", status.text());
+  return 1;
+}
+
+Json settings_json(const SettingsReport& report) {
+  Json rows = Json::array();
+  for (const SettingRow& row : report.rows) {
+    rows.push_back({{"name", row.name}, {"value", row.value}, {"source", row.source}, {"default", row.default_text}, {"doc", row.doc}});
+  }
+  return {{"settings", rows}, {"warnings", report.warnings}};
+}
+
+void print_settings(const SettingsReport& report) {
+  for (const SettingRow& row : report.rows) {
+    fmt::print("{} = {}  ({})\n    {}\n", row.name, row.value.empty() ? "\"\"" : row.value, row.source, row.doc);
+  }
+  for (const std::string& warning : report.warnings) fmt::print(stderr, "warning: {}\n", warning);
+}
+
+Json algorithms_json() {
+  Json rows = Json::array();
+  for (const plan::Algorithm* algorithm : collectives::registry()) {
+    Json row = {{"collective", name_of(algorithm->collective)},
+                {"name", algorithm->name},
+                {"min_ranks", algorithm->needs.min_ranks},
+                {"max_ranks", algorithm->needs.max_ranks == INT32_MAX ? Json(nullptr) : Json(algorithm->needs.max_ranks)},
+                {"power_of_two", algorithm->needs.power_of_two},
+                {"steps", algorithm->steps_formula},
+                {"bytes", algorithm->bytes_formula},
+                {"tunables", Json::array()}};
+    for (const plan::Tunable& tunable : algorithm->tunables) {
+      row["tunables"].push_back({{"name", tunable.name}, {"min", tunable.min}, {"max", tunable.max}});
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+void add_settings(CLI::App& app, Outcome& outcome) {
+  CLI::App* settings = app.add_subcommand("settings", "Lists every setting: its value here, who set it, its default and its meaning");
+  const auto json = std::make_shared<bool>(false);
+  const auto markdown = std::make_shared<bool>(false);
+  settings->add_flag("--json", *json, "As JSON");
+  settings->add_flag("--markdown", *markdown, "The page docs/settings.md")->excludes("--json");
+  settings->callback([json, markdown, &outcome] {
+    if (*markdown) {
+      fmt::print("{}", settings_markdown());
+      return;
+    }
+    SettingsReport report;
+    const Result<Settings> parsed = settings_from_environment(&report);
+    if (!parsed.ok()) {
+      outcome.exit_code = fail(parsed.status());
+    } else if (*json) {
+      fmt::print("{}\n", settings_json(report).dump(2));
+    } else {
+      print_settings(report);
+    }
+  });
+}
+
+void add_algorithms(CLI::App& app, Outcome&) {
+  CLI::App* algorithms =
+      app.add_subcommand("algorithms", "Lists every algorithm with its steps, the bytes each rank sends, and the ranks it serves");
+  const auto json = std::make_shared<bool>(false);
+  algorithms->add_flag("--json", *json, "As JSON");
+  algorithms->callback([json] { fmt::print("{}", *json ? algorithms_json().dump(2) + "\n" : collectives::algorithms_markdown()); });
+}
+
+}  // namespace isthmus::cli
