@@ -20,7 +20,7 @@ extern const plan::Algorithm allgather_doubling = {.name = "doubling",
                                                    .collective = Collective::allgather,
                                                    .needs = {},
                                                    .tunables = {},
-                                                   .steps_formula = "ceil(lg P)",
+                                                   .steps_formula = "up to ceil(lg P)",
                                                    .bytes_formula = "N(P-1)/P",
                                                    .emit = emit};
 

@@ -18,7 +18,7 @@ extern const plan::Algorithm allreduce_recursive_doubling = {.name = "recursive_
                                                              .collective = Collective::allreduce,
                                                              .needs = {},
                                                              .tunables = {},
-                                                             .steps_formula = "ceil(lg P) + F",
+                                                             .steps_formula = "up to ceil(lg P) + F",
                                                              .bytes_formula = "N(K lg K + 2(P-K))/P",
                                                              .emit = emit};
 

@@ -33,7 +33,7 @@ extern const plan::Algorithm broadcast_binomial = {.name = "binomial",
                                                    .collective = Collective::broadcast,
                                                    .needs = {},
                                                    .tunables = {},
-                                                   .steps_formula = "ceil(lg P)",
+                                                   .steps_formula = "up to ceil(lg P)",
                                                    .bytes_formula = "N(P-1)/P",
                                                    .emit = emit};
 

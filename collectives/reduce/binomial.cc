@@ -28,7 +28,7 @@ extern const plan::Algorithm reduce_binomial = {.name = "binomial",
                                                 .collective = Collective::reduce,
                                                 .needs = {},
                                                 .tunables = {},
-                                                .steps_formula = "ceil(lg P)",
+                                                .steps_formula = "up to ceil(lg P)",
                                                 .bytes_formula = "N(P-1)/P",
                                                 .emit = emit};
 

@@ -28,7 +28,7 @@ extern const plan::Algorithm reduce_scatter_halving = {.name = "halving",
                                                        .collective = Collective::reduce_scatter,
                                                        .needs = {},
                                                        .tunables = {},
-                                                       .steps_formula = "ceil(lg P)",
+                                                       .steps_formula = "up to ceil(lg P)",
                                                        .bytes_formula = "N(P-1)/P",
                                                        .emit = emit};
 

@@ -64,7 +64,7 @@ TEST(Select, BuiltInRulesCoverEveryCall) {
 }
 
 TEST(Select, SmallAllreduceTakesFewestSteps) {
-  for (Reach reach : kReaches) EXPECT_EQ(chosen(selector(""), {Collective::allreduce, reach, 8, 8}), "recursive_doubling");
+  for (Reach reach : kReaches) EXPECT_EQ(chosen(selector(""), {Collective::allreduce, reach, 16, 8}), "recursive_doubling");
 }
 
 TEST(Select, ForcedNameServesEveryCollectiveThatHasIt) {
