@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU element arithmetic: reduce, map, fused forms. Called by exec/ for recv_reduce, reduce, copy and map steps. One generic
 // source per family, compiled once per instruction set, picked at run time; every target gives the scalar result bit for bit.
-// Pointers need only the element's own alignment (nccl allows any element-aligned address); counts are elements. Nothing here can fail.
+// Pointers may have any alignment (messages are cut anywhere); counts are elements. The caller's floating-point environment neither
+// matters nor changes. Nothing here can fail.
 //
 // Semantics (DESIGN "Same bits everywhere"): integers wrap; f16/bf16/fp8 compute in float32 and round once, to nearest even,
 // per stored result; fp8 saturates, NaN stays NaN; NaN results are canonical; min and max propagate NaN and order -0 < +0; no contraction.
@@ -46,7 +47,8 @@ struct Target {
 
 /// All targets that this CPU can run, worst (scalar) first.
 std::span<const Target* const> available_targets();
-/// The best target, or the one that ISTHMUS_SIMD names (settings hand the name in; unknown names give the best).
+/// The best target (in sanitized builds scalar, which is watched), or the one that ISTHMUS_SIMD names (settings hand the name in;
+/// unknown names give the best).
 const Target& select_target(std::string_view name = {});
 
 }  // namespace isthmus::kernels

@@ -9,40 +9,42 @@
 namespace isthmus::kernels {
 namespace {
 
+/// Element `index` of an array that may start at any address.
 template <typename T>
-ComputeType<T> load_scalar(const Scalar& scalar) {
+ComputeType<T> load(const void* array, size_t index) {
   T value;
-  std::memcpy(&value, &scalar, sizeof value);
+  std::memcpy(&value, static_cast<const std::byte*>(array) + index * sizeof(T), sizeof(T));
   return widen(value);
 }
 
+template <typename T>
+void store(void* array, size_t index, ComputeType<T> result) {
+  const T value = narrow<T>(result);
+  std::memcpy(static_cast<std::byte*>(array) + index * sizeof(T), &value, sizeof(T));
+}
+
 template <typename T, ReduceOp kOp>
-void reduce(void* dst_bytes, const void* a_bytes, const void* b_bytes, size_t count, const ReduceMaps& maps) {
+void reduce(void* dst, const void* a, const void* b, size_t count, const ReduceMaps& maps) {
   [[maybe_unused]] const DefaultFloatEnvironment environment(!std::is_integral_v<T>);
-  auto* dst = static_cast<T*>(dst_bytes);
-  const auto* a = static_cast<const T*>(a_bytes);
-  const auto* b = static_cast<const T*>(b_bytes);
   if (!maps.map_in && maps.divisor <= 1) {
-    for (size_t i = 0; i < count; ++i) dst[i] = narrow<T>(combine<kOp>(widen(a[i]), widen(b[i])));
+    for (size_t i = 0; i < count; ++i) store<T>(dst, i, combine<kOp>(load<T>(a, i), load<T>(b, i)));
     return;
   }
-  const ComputeType<T> factor = load_scalar<T>(maps.scalar);
+  const ComputeType<T> factor = load<T>(&maps.scalar, 0);
   for (size_t i = 0; i < count; ++i) {
-    const ComputeType<T> mine = maps.map_in ? multiply(widen(a[i]), factor) : widen(a[i]);
-    const ComputeType<T> result = combine<kOp>(mine, widen(b[i]));
-    dst[i] = narrow<T>(maps.divisor > 1 ? divide(result, maps.divisor) : result);
+    const ComputeType<T> mine = maps.map_in ? multiply(load<T>(a, i), factor) : load<T>(a, i);
+    const ComputeType<T> result = combine<kOp>(mine, load<T>(b, i));
+    store<T>(dst, i, maps.divisor > 1 ? divide(result, maps.divisor) : result);
   }
 }
 
 template <typename T>
-void map(void* dst_bytes, const void* a_bytes, size_t count, const ReduceMaps& maps) {
+void map(void* dst, const void* a, size_t count, const ReduceMaps& maps) {
   [[maybe_unused]] const DefaultFloatEnvironment environment(!std::is_integral_v<T>);
-  auto* dst = static_cast<T*>(dst_bytes);
-  const auto* a = static_cast<const T*>(a_bytes);
-  const ComputeType<T> factor = load_scalar<T>(maps.scalar);
+  const ComputeType<T> factor = load<T>(&maps.scalar, 0);
   for (size_t i = 0; i < count; ++i) {
-    const ComputeType<T> mine = maps.map_in ? multiply(widen(a[i]), factor) : widen(a[i]);
-    dst[i] = narrow<T>(maps.divisor > 1 ? divide(mine, maps.divisor) : mine);
+    const ComputeType<T> mine = maps.map_in ? multiply(load<T>(a, i), factor) : load<T>(a, i);
+    store<T>(dst, i, maps.divisor > 1 ? divide(mine, maps.divisor) : mine);
   }
 }
 

@@ -35,7 +35,7 @@ const Target& select_target(std::string_view name) {
   for (const Target* target : targets) {
     if (target->name == name) return *target;
   }
-  return *targets.back();
+  return kSanitized ? kScalarTarget : *targets.back();
 }
 
 }  // namespace isthmus::kernels

@@ -45,7 +45,7 @@ Pool::~Pool() {
 
 int Pool::class_of(size_t bytes) {
   if (bytes <= kSmallest) return 0;
-  const size_t units = (bytes + kSmallest - 1) / kSmallest;
+  const size_t units = bytes / kSmallest + (bytes % kSmallest != 0 ? 1 : 0);
   const int log = std::bit_width(units - 1);  // the smallest power of two that holds it is 2^log units
   const bool fits_middle = units <= (size_t{3} << (log - 1)) / 2 && log >= 2;
   return fits_middle ? 2 * log - 1 : 2 * log;

@@ -62,7 +62,7 @@ class Pool {
 
  private:
   friend class Block;
-  static constexpr int kClasses = 48;
+  static constexpr int kClasses = 80;  ///< up to 192 TiB
   static int class_of(size_t bytes);
   static size_t class_bytes(int size_class);
   void take_back(std::byte* data, size_t bytes);

@@ -25,7 +25,7 @@ struct Call {
   ReduceMaps maps;
   size_t count;
   Alias alias;
-  size_t offset;  ///< elements that every operand starts after an aligned address
+  size_t offset;  ///< bytes that every operand starts after an aligned address
 
   [[nodiscard]] ReduceFn function(const Target& target) const { return target.reduce[static_cast<size_t>(type)][static_cast<size_t>(op)]; }
 };
@@ -42,8 +42,9 @@ struct Operand {
   size_t begin;
 
   Operand(Values& values, const Call& call)
-      : storage((call.count + call.offset) * size_of(call.type) + 2 * kMargin), begin(kMargin + call.offset * size_of(call.type)) {
+      : storage(call.count * size_of(call.type) + call.offset + 2 * kMargin), begin(kMargin + call.offset) {
     values.fill(storage.data(), storage.size() / size_of(call.type));
+    values.fill(data(), call.count);
   }
   std::byte* data() { return storage.data() + begin; }
 };
@@ -201,8 +202,8 @@ TEST(KernelsSelect, ByNameOrTheBest) {
   ASSERT_FALSE(targets.empty());
   EXPECT_EQ(targets.front()->name, "scalar");
   for (const Target* target : targets) EXPECT_EQ(&select_target(target->name), target);
-  EXPECT_EQ(&select_target(), targets.back());
-  EXPECT_EQ(&select_target("mmx"), targets.back());
+  EXPECT_EQ(&select_target(), kSanitized ? targets.front() : targets.back());
+  EXPECT_EQ(&select_target("mmx"), &select_target());
 }
 
 TEST(KernelsSelect, EveryTableIsComplete) {

@@ -43,6 +43,16 @@ TEST(Pool, KeepsNoMoreThanItsLimit) {
   EXPECT_LE(pool.counters().idle_bytes, 4096U);
 }
 
+TEST(Pool, ImpossibleSizesAreRefused) {
+  Pool pool;
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX - 300, SIZE_MAX / 2}) {
+    const auto block = pool.lend(bytes);
+    ASSERT_FALSE(block.ok()) << bytes;
+    EXPECT_EQ(block.status().code(), Code::system_error);
+  }
+  EXPECT_EQ(pool.counters().lent_bytes, 0U);
+}
+
 TEST(Pool, EmptyLoanIsEmpty) {
   Pool pool;
   auto block = pool.lend(0);
