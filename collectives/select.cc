@@ -85,7 +85,7 @@ Result<Wish> parse_wish(std::string_view word) {
 
 Result<Selector> Selector::make(std::string_view forced, std::string_view rules) {
   Selector selector;
-  for (std::string_view word : split(forced, ',')) ISTHMUS_TRY(selector.force(word).with_context("the setting \"algorithm\""));
+  for (std::string_view word : split(forced, ',')) ISTHMUS_TRY(selector.force(word).with_context("ISTHMUS_ALGO"));
   ISTHMUS_TRY(selector.add_rules(rules, "the user's rules"));
   ISTHMUS_TRY(selector.add_rules(default_rules(), "the built-in rules"));
   return selector;

@@ -6,6 +6,8 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <fstream>
+#include <iterator>
 
 #include "base/crypto.h"
 #include "base/host_identity.h"
@@ -24,6 +26,14 @@ std::mutex error_mutex;
 std::string& error_text() {
   static auto& text = *std::make_unique<std::string>().release();  // outlives static destruction
   return text;
+}
+
+/// The user's rule table; empty where none is named.
+Result<std::string> text_of_rules(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path);
+  if (!file) return invalid_argument(fmt::format("ISTHMUS_RULES_FILE: {} cannot be read", path));
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 }  // namespace
@@ -51,7 +61,8 @@ Result<std::unique_ptr<Library>> Library::make() {
     log.version(fmt::format("Isthmus {}.{}.{} (NCCL {}.{}.{} API) on CPU hosts", 0, 1, 0, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH));
 
   std::unique_ptr<Library> library(new Library);  // NOLINT: private constructor
-  ISTHMUS_ASSIGN(auto selector, collectives::Selector::make(settings.algorithm));
+  ISTHMUS_ASSIGN(const std::string rules, text_of_rules(settings.rules_file));
+  ISTHMUS_ASSIGN(auto selector, collectives::Selector::make(settings.algorithm, rules));
   library->selector_ = std::make_unique<collectives::Selector>(std::move(selector));
   exec::Identity identity{
       .process = {}, .host = host.host_id, .hostname = host.hostname, .pid = host.pid, .cpus = static_cast<int32_t>(host.allowed_cpus)};

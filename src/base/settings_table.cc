@@ -108,15 +108,16 @@ std::optional<Collective> parse_collective(std::string_view text) {
   return std::nullopt;
 }
 
-/// The algorithm chosen for each collective; of several words on one collective the last counts.
+/// The algorithms chosen: one for all collectives that have it, and for single ones; the last word on a collective counts.
 class Choices {
  public:
   void set(Collective collective, std::string_view algorithm_name) { names_[static_cast<size_t>(collective)] = lower(algorithm_name); }
   void set_all(std::string_view algorithm_name) {
-    for (const Collective collective : kChoosable) set(collective, algorithm_name);
+    names_ = {};
+    for_all_ = lower(algorithm_name);
   }
   [[nodiscard]] std::string text() const {
-    std::string out;
+    std::string out = for_all_;
     for (const Collective collective : kChoosable) {
       const std::string& name = names_[static_cast<size_t>(collective)];
       if (!name.empty()) out += fmt::format("{}{}:{}", out.empty() ? "" : ",", name_of(collective), name);
@@ -125,6 +126,7 @@ class Choices {
   }
 
  private:
+  std::string for_all_;
   std::array<std::string, kCollectives> names_;
 };
 
@@ -147,18 +149,32 @@ Status algorithm(std::string_view text, Settings& settings, Notes&) {
   return {};
 }
 
-/// The first of NCCL's names that means something here; the rest go to `notes`.
-std::string_view first_known(std::string_view names, Notes& notes) {
-  std::string_view chosen;
+/// What NCCL's names mean here, per collective; its ring broadcast is a pipelined chain.
+struct NcclAlgorithm {
+  Collective collective;
+  std::string_view nccl_name, name;
+};
+constexpr std::array kNcclAlgorithms = {
+    NcclAlgorithm{Collective::allreduce, "ring", "ring"},      NcclAlgorithm{Collective::allreduce, "tree", "halving_doubling"},
+    NcclAlgorithm{Collective::reduce_scatter, "ring", "ring"}, NcclAlgorithm{Collective::allgather, "ring", "ring"},
+    NcclAlgorithm{Collective::broadcast, "ring", "chain"},     NcclAlgorithm{Collective::broadcast, "tree", "binomial"},
+    NcclAlgorithm{Collective::reduce, "ring", "chain"},        NcclAlgorithm{Collective::reduce, "tree", "binomial"},
+};
+
+/// Takes the first of NCCL's names that means something here, for one collective or, where none is given, for all; the rest go to
+/// `notes`.
+void choose_nccl(std::string_view names, std::optional<Collective> only, Choices& choices, Notes& notes) {
+  bool chosen = false;
   for (const std::string_view name : split(names, ',')) {
-    const bool known = lower(name) == "ring" || lower(name) == "tree";
-    if (known && chosen.empty()) {
-      chosen = name;
-    } else {
-      notes.push_back(fmt::format("'{}' is not used", name));
+    bool means_something = false;
+    for (const NcclAlgorithm& known : kNcclAlgorithms) {
+      if (known.nccl_name != lower(name) || (only && known.collective != *only)) continue;
+      means_something = true;
+      if (!chosen) choices.set(known.collective, known.name);
     }
+    if (chosen || !means_something) notes.push_back(fmt::format("'{}' is not used", name));
+    chosen = chosen || means_something;
   }
-  return chosen;
 }
 
 /// NCCL_ALGO: "ring,tree;allreduce:tree;broadcast:ring". Groups without a collective speak for all; a group that begins with '^' only
@@ -168,18 +184,13 @@ Status nccl_algorithm(std::string_view text, Settings& settings, Notes& notes) {
   for (const std::string_view group : split(text, ';')) {
     const size_t colon = group.find(':');
     const std::string_view names = trim(colon == std::string_view::npos ? group : group.substr(colon + 1));
+    const auto collective = colon == std::string_view::npos ? std::nullopt : parse_collective(trim(group.substr(0, colon)));
     if (names.starts_with('^')) {
       notes.push_back(fmt::format("'{}' only excludes and is not used", group));
-      continue;
-    }
-    const std::string_view name = first_known(names, notes);
-    if (name.empty()) continue;
-    if (colon == std::string_view::npos) {
-      choices.set_all(name);
-    } else if (const auto collective = parse_collective(trim(group.substr(0, colon))); collective) {
-      choices.set(*collective, name);
-    } else {
+    } else if (colon != std::string_view::npos && !collective) {
       notes.push_back(fmt::format("'{}' names no collective and is not used", group));
+    } else {
+      choose_nccl(names, collective, choices, notes);
     }
   }
   settings.algorithm = choices.text();
@@ -216,8 +227,8 @@ constexpr std::array kDefinitions = {
     SettingDefinition{"ISTHMUS_TCP_STREAMS", "", "1", "Connections to each rank of another host.", tcp_streams},
     SettingDefinition{
         "ISTHMUS_ALGO", "NCCL_ALGO", "",
-        "Algorithms by name, such as allreduce:ring,broadcast:binomial; a name alone is for every collective that has it; the "
-        "last word on a collective counts. Empty: by rules. Of NCCL_ALGO, ring and tree are translated.",
+        "Algorithms by name, such as allreduce:ring/8,broadcast:binomial (/8: in 8 segments); a name alone is for every collective that "
+        "has it; the last word on a collective counts. Empty: by rules. Of NCCL_ALGO, ring and tree are translated.",
         algorithm, nccl_algorithm},
     SettingDefinition{"ISTHMUS_RULES_FILE", "", "", "A rule table (which algorithm for which size) that goes before the built-in one.",
                       any_text<&Settings::rules_file>},

@@ -146,15 +146,15 @@ TEST(Settings, NcclNamesWithoutMeaningAreListedOnce) {
 
 TEST(Settings, AlgorithmsByCollective) {
   EXPECT_EQ(parse({{"ISTHMUS_ALGO", "allreduce:Ring, broadcast:binomial"}})->algorithm, "allreduce:ring,broadcast:binomial");
-  EXPECT_EQ(parse({{"ISTHMUS_ALGO", "ring,allreduce:direct"}})->algorithm,
-            "allreduce:direct,reduce_scatter:ring,allgather:ring,broadcast:ring,reduce:ring,barrier:ring");
+  EXPECT_EQ(parse({{"ISTHMUS_ALGO", "ring,allreduce:Direct/8"}})->algorithm, "ring,allreduce:direct/8");
+  EXPECT_EQ(parse({{"ISTHMUS_ALGO", "allreduce:direct,ring"}})->algorithm, "ring");
 }
 
 TEST(Settings, NcclAlgoIsTranslated) {
   SettingsReport report;
   EXPECT_EQ(parse({{"NCCL_ALGO", "Ring;allreduce:nvls,tree;ReduceScatter:Tree"}}, &report)->algorithm,
-            "allreduce:tree,reduce_scatter:tree,allgather:ring,broadcast:ring,reduce:ring,barrier:ring");
-  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("'nvls' is not used")));
+            "allreduce:halving_doubling,reduce_scatter:ring,allgather:ring,broadcast:chain,reduce:chain");
+  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("'nvls' is not used"), HasSubstr("'Tree' is not used")));
   EXPECT_EQ(parse({{"NCCL_ALGO", "^tree"}}, &report)->algorithm, "");
   EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("only excludes")));
   EXPECT_EQ(parse({{"NCCL_ALGO", "sendrecv:ring"}}, &report)->algorithm, "");

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/settings.h"
 #include "collectives/registry.h"
 #include "collectives/select.h"
 
@@ -113,6 +114,16 @@ TEST(Select, UsersRulesGoBeforeTheBuiltInOnes) {
 
 TEST(Select, RulesWithUnknownAlgorithmsAreRefused) {
   EXPECT_THAT(refusal("", "allreduce host rung"), HasSubstr("allreduce has no algorithm \"rung\""));
+}
+
+TEST(Select, WhatNcclAlgoIsTranslatedToExists) {
+  for (const char* nccl : {"ring", "tree", "ring,tree;allreduce:tree;broadcast:ring"}) {
+    const SettingSource source = {.name = "test", .variables = {{"NCCL_ALGO", nccl}}};
+    const auto settings = parse_settings(std::span(&source, 1));
+    ASSERT_TRUE(settings.ok()) << settings.status().text();
+    EXPECT_NE(settings->algorithm, "");
+    EXPECT_TRUE(Selector::make(settings->algorithm).ok()) << settings->algorithm;
+  }
 }
 
 TEST(Registry, NamesAreUniqueWithinACollective) {
