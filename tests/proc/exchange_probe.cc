@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
         if (all[at] != static_cast<int>(at / mine.size()) + round) return 3;
       }
     }
+    oob->finish();
     std::printf("rank %d of %d by %s\n", oob->rank(), oob->size(), oob->name().c_str());
     return 0;
   } catch (const sweep::Failure& failure) {

@@ -3,114 +3,35 @@
 // stays behind. Usage: test_launcher ISTHMUS EXCHANGE_PROBE.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <chrono>
-#include <csignal>
-#include <fstream>
-#include <thread>
-
-#include "base/fd.h"
+#include "tests/proc/job.h"
 
 namespace {
 
-using isthmus::Fd;
+using isthmus::proc::Ended;
+using isthmus::proc::is_gone;
+using isthmus::proc::Job;
+using isthmus::proc::pids_in;
+using isthmus::proc::run_program;
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string g_isthmus, g_probe;  // set once by main
 
-struct Ended {
-  int exit_code = -1;
-  std::string output;  ///< standard output and error
-  double seconds = 0;
-};
-
-/// A running `isthmus run`.
-class Job {
- public:
-  explicit Job(std::vector<std::string> words) : begin_(steady_clock::now()) {
-    words.insert(words.begin(), {g_isthmus, "run"});
-    std::array<int, 2> ends{};
-    EXPECT_EQ(pipe(ends.data()), 0);
-    output_.reset(ends[0]);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(ends[1], STDOUT_FILENO);
-      dup2(ends[1], STDERR_FILENO);
-      close(ends[0]);
-      close(ends[1]);
-      std::vector<char*> argv;
-      for (std::string& word : words) argv.push_back(word.data());
-      argv.push_back(nullptr);
-      execv(argv[0], argv.data());
-      _exit(99);
-    }
-    close(ends[1]);
-  }
-
-  [[nodiscard]] pid_t pid() const { return pid_; }
-
-  /// Reads until the output holds `text`, or its end.
-  bool wait_for(const std::string& text) {
-    while (ended_.output.find(text) == std::string::npos && read_some()) {
-    }
-    return ended_.output.find(text) != std::string::npos;
-  }
-
-  Ended finish() {
-    while (read_some()) {
-    }
-    int wait_status = 0;
-    waitpid(pid_, &wait_status, 0);
-    ended_.exit_code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
-    ended_.seconds = std::chrono::duration<double>(steady_clock::now() - begin_).count();
-    return ended_;
-  }
-
- private:
-  bool read_some() {
-    std::array<char, 4096> chunk;
-    const ssize_t got = read(output_.get(), chunk.data(), chunk.size());
-    if (got > 0) ended_.output.append(chunk.data(), static_cast<size_t>(got));
-    return got > 0;
-  }
-
-  steady_clock::time_point begin_;
-  pid_t pid_ = -1;
-  Fd output_;
-  Ended ended_;
-};
-
-Ended run(std::vector<std::string> words) { return Job(std::move(words)).finish(); }
+/// `isthmus run` with these words after it.
+std::vector<std::string> launcher(std::vector<std::string> words) {
+  words.insert(words.begin(), {g_isthmus, "run"});
+  return words;
+}
+Ended run(std::vector<std::string> words) { return run_program(launcher(std::move(words))); }
 std::vector<std::string> script(std::vector<std::string> options, const std::string& text) {
   options.insert(options.end(), {"--", "sh", "-c", text});
   return options;
 }
 
-/// Waits until no process with that id is left (a zombie of somebody else's counts as gone).
-bool is_gone(pid_t pid) {
-  for (int round = 0; round < 500; ++round) {
-    if (kill(pid, 0) != 0) return true;
-    std::string state;
-    std::ifstream(("/proc/" + std::to_string(pid) + "/stat")) >> state >> state >> state;
-    if (state == "Z") return true;
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return false;
-}
-
-/// The numbers after each "pid " in the output.
-std::vector<pid_t> pids_in(const std::string& output) {
-  std::vector<pid_t> pids;
-  for (size_t at = output.find("pid "); at != std::string::npos; at = output.find("pid ", at + 1)) {
-    pids.push_back(std::atoi(output.c_str() + at + 4));
-  }
-  return pids;
+std::vector<std::string> launched(std::vector<std::string> options, const std::string& text) {
+  return launcher(script(std::move(options), text));
 }
 
 TEST(Launcher, RanksKnowWhoTheyAre) {
@@ -157,12 +78,12 @@ TEST(Launcher, SurvivorsMayEndByThemselves) {
 }
 
 TEST(Launcher, PassesSignalsOn) {
-  Job usual(script({"-n", "2"}, "trap 'echo got; exit 0' USR1; echo ready$ISTHMUS_RUN_RANK; while :; do sleep 0.05; done"));
+  Job usual(launched({"-n", "2"}, "trap 'echo got; exit 0' USR1; echo ready$ISTHMUS_RUN_RANK; while :; do sleep 0.05; done"));
   ASSERT_TRUE(usual.wait_for("ready0") && usual.wait_for("ready1"));
   kill(usual.pid(), SIGUSR1);
   EXPECT_EQ(usual.finish().exit_code, 0);
 
-  Job interrupted(script({"-n", "2"}, "echo pid $$; echo ready$ISTHMUS_RUN_RANK; sleep 60"));
+  Job interrupted(launched({"-n", "2"}, "echo pid $$; echo ready$ISTHMUS_RUN_RANK; sleep 60"));
   ASSERT_TRUE(interrupted.wait_for("ready0") && interrupted.wait_for("ready1"));
   kill(interrupted.pid(), SIGINT);
   const Ended ended = interrupted.finish();
@@ -171,7 +92,7 @@ TEST(Launcher, PassesSignalsOn) {
 }
 
 TEST(Launcher, ASecondInterruptEndsAtOnce) {
-  Job stubborn(script({"-n", "1", "--grace", "60"}, "trap '' INT; echo ready; while :; do sleep 0.05; done"));
+  Job stubborn(launched({"-n", "1", "--grace", "60"}, "trap '' INT; echo ready; while :; do sleep 0.05; done"));
   ASSERT_TRUE(stubborn.wait_for("ready"));
   kill(stubborn.pid(), SIGINT);
   std::this_thread::sleep_for(milliseconds(200));
@@ -183,7 +104,7 @@ TEST(Launcher, ASecondInterruptEndsAtOnce) {
 
 TEST(Launcher, NothingOutlivesAKilledLauncher) {
   // One process of the rank stays in its group, one leaves it.
-  Job job(script({"-n", "2"}, "sleep 60 & echo pid $!; setsid sleep 60 & echo pid $!; echo pid $$; echo ready$ISTHMUS_RUN_RANK; wait"));
+  Job job(launched({"-n", "2"}, "sleep 60 & echo pid $!; setsid sleep 60 & echo pid $!; echo pid $$; echo ready$ISTHMUS_RUN_RANK; wait"));
   ASSERT_TRUE(job.wait_for("ready0") && job.wait_for("ready1"));
   kill(job.pid(), SIGKILL);
   const Ended ended = job.finish();  // returns only when everybody who held the pipe is gone

@@ -249,7 +249,8 @@ void Launcher::wait() {
 // --- what nodes say ----------------------------------------------------------------------------------------------------------------------
 
 void Launcher::serve(Host& host) {
-  const bool open = host.link.flush() && host.link.fill();
+  const bool writable = host.link.flush();
+  const bool open = host.link.fill() && writable;  // reads in any case: last words may explain why nobody listens
   while (true) {
     Result<std::optional<Frame>> frame = host.link.next();
     if (!frame.ok()) return lost(host, frame.status().text());
