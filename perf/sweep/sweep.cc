@@ -15,8 +15,6 @@
 #include "host_facts.h"
 #include "worker.h"
 
-#pragma weak ncclGetUniqueId  // not in every library yet; needed by several processes only
-
 namespace sweep {
 namespace {
 

@@ -2,12 +2,15 @@
 // `isthmus plan show`: builds an algorithm's plans, as the library would, and prints them.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <optional>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "collectives/registry.h"
 #include "plan/builder.h"
+#include "plan/cost.h"
 #include "plan/print.h"
 
 namespace isthmus::cli {
@@ -20,7 +23,11 @@ struct PlanWords {
   int32_t root = 0;
   uint32_t segments = 1;
   bool in_place = false;
+  std::string bytes = "1M";  // trace: of the larger buffer
+  double latency_us = 2, gb_per_s = 5;
 };
+
+constexpr size_t kElementBytes = 4;
 
 /// "allreduce:ring", or "ring" where only one collective has an algorithm of that name.
 Result<const plan::Algorithm*> find_algorithm(std::string_view name) {
@@ -65,6 +72,17 @@ Result<std::vector<plan::Plan>> build_world(const PlanWords& words) {
   return world;
 }
 
+/// The plans in virtual time, on links of one kind.
+Result<std::string> trace(const std::vector<plan::Plan>& world, const PlanWords& words) {
+  ISTHMUS_ASSIGN(const uint64_t bytes, parse_bytes(words.bytes));
+  const double rate = words.gb_per_s * 1e9;
+  const plan::LinkCost link = {.latency_ns = std::llround(words.latency_us * 1e3), .rate_bytes_per_s = rate};
+  const plan::CostModel model = {
+      .link = [link](int, int) { return link; }, .reduce_bytes_per_s = rate, .copy_bytes_per_s = rate, .cut = nullptr};
+  ISTHMUS_ASSIGN(const plan::Cost cost, plan::cost(world, bytes / kElementBytes / world[0].grid.blocks, kElementBytes, model, true));
+  return plan::to_chrome_trace(world, cost);
+}
+
 Status show(const PlanWords& words) {
   if (words.rank && *words.rank >= words.ranks) {
     return invalid_argument(fmt::format("--rank {}: there are only ranks 0 to {}", *words.rank, words.ranks - 1));
@@ -72,6 +90,11 @@ Status show(const PlanWords& words) {
   ISTHMUS_ASSIGN(const std::vector<plan::Plan> world, build_world(words));
   if (words.format == "dot") {
     fmt::print("{}", plan::to_dot(world));
+    return {};
+  }
+  if (words.format == "trace") {
+    ISTHMUS_ASSIGN(const std::string text, trace(world, words));
+    fmt::print("{}", text);
     return {};
   }
   for (const plan::Plan& one : world) {
@@ -95,8 +118,15 @@ void add_plan(CLI::App& app, Outcome& outcome) {
   command->add_option("--op", words->op, "sum, prod, max, min or avg")->capture_default_str();
   command->add_option("--segments", words->segments, "Pipeline segments, for algorithms that have them")->capture_default_str();
   command->add_flag("--in-place", words->in_place, "For one buffer that is input and output");
-  command->add_option("--format", words->format, "text, or dot (Graphviz) of all ranks")
-      ->check(CLI::IsMember({"text", "dot"}))
+  command->add_option("--format", words->format, "text; of all ranks: dot (Graphviz), trace (Chrome's, of a run on modelled links)")
+      ->check(CLI::IsMember({"text", "dot", "trace"}))
+      ->capture_default_str();
+  command->add_option("--bytes", words->bytes, "trace: size of the larger buffer")->capture_default_str();
+  command->add_option("--latency", words->latency_us, "trace: latency of a link in microseconds")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  command->add_option("--rate", words->gb_per_s, "trace: rate of a link, of adding and of copying, in GB/s")
+      ->check(CLI::Range(1e-6, 1e6))
       ->capture_default_str();
   command->callback([words, &outcome] {
     if (const Status shown = show(*words); !shown.ok()) {

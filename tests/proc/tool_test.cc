@@ -53,6 +53,8 @@ TEST(Tool, ShowsPlans) {
   EXPECT_EQ(one.exit_code, 2) << "chain is an algorithm of broadcast and of reduce";
   const Ended dot = tool({"plan", "show", "broadcast:chain", "-n", "3", "--root", "2", "--format", "dot"});
   EXPECT_THAT(dot.output, HasSubstr("digraph"));
+  const Ended trace = tool({"plan", "show", "reduce_scatter:ring", "-n", "3", "--format", "trace", "--bytes", "3M"});
+  EXPECT_TRUE(nlohmann::json::accept(trace.output)) << trace.output;
 }
 
 TEST(Tool, RefusesWhatDoesNotExist) {
