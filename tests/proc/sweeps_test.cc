@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The *_perf programs as users run them: alone, with threads, under `isthmus run`; what they print, and that they fail when they
+// must. Usage: test_sweeps ISTHMUS DIRECTORY, the latter holding the programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "tests/proc/job.h"
+
+namespace {
+
+using isthmus::proc::Ended;
+using isthmus::proc::Job;
+using isthmus::proc::run_program;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+constexpr const char* kPrograms[] = {"all_reduce_perf", "reduce_scatter_perf", "all_gather_perf",
+                                     "broadcast_perf",  "reduce_perf",         "sendrecv_perf"};
+
+std::string g_isthmus, g_directory;  // set once by main
+
+/// The words that run a sweep; `options` is split at blanks.
+Words sweep(const std::string& program, const std::string& options, Words before = {}) {
+  before.push_back(g_directory + "/" + program);
+  for (std::string_view word : isthmus::split(options, ' ')) before.emplace_back(word);
+  return before;
+}
+Words launched(int ranks, const std::string& program, const std::string& options) {
+  return sweep(program, options, {g_isthmus, "run", "-n", std::to_string(ranks), "--grace", "20", "--"});
+}
+
+/// Lines of the table's body.
+size_t rows(const std::string& output) {
+  size_t count = 0;
+  for (std::string_view line : isthmus::split(output, '\n')) count += line.find_first_of("0123456789") == 0 ? 1U : 0U;
+  return count;
+}
+
+TEST(Sweeps, EveryTypeOperatorAndRootInOneProcess) {
+  for (const char* program : kPrograms) {
+    const Ended ended = run_program(sweep(program, "-g 3 -b 0 -e 3000 -i 1499 -n 1 -w 0 -d all -o all -r -1"));
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("# Out of bounds values : 0 OK"));
+    EXPECT_THAT(ended.output, HasSubstr(std::string("# Collective test concluded: ") + program));
+    EXPECT_GE(rows(ended.output), 3U * 12);
+  }
+}
+
+TEST(Sweeps, ThreadsStreamsGroupsAndOddAddresses) {
+  for (const char* program : kPrograms) {
+    for (const char* how :
+         {"-t 2 -g 2", "-t 2 -p 1", "-g 2 -y 0", "-g 2 -m 3", "-g 2 -z 1 -u 3", "-g 2 -R 1 --host-buffers malloc --reuse-buffers"}) {
+      const Ended ended = run_program(sweep(program, std::string(how) + " -b 1000 -e 100000 -f 10 -n 2 -c 2 -o avg"));
+      EXPECT_EQ(ended.exit_code, 0) << program << " " << how << "\n" << ended.output;
+      EXPECT_EQ(rows(ended.output), 3U) << ended.output;
+    }
+  }
+}
+
+TEST(Sweeps, SeveralProcesses) {
+  for (const char* program : kPrograms) {
+    const Ended ended = run_program(launched(3, program, "-b 8 -e 100K -f 16 -n 2 -d all"));
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("# Processes: 3 (isthmus run) on 1 host\n"));
+    EXPECT_EQ(rows(ended.output), 4U * 12) << ended.output;
+  }
+}
+
+TEST(Sweeps, OneWrongElementIsFoundAndFails) {
+  for (const char* program : kPrograms) {
+    const Ended ended = run_program(sweep(program, "-g 2 -b 4K -e 4K -n 1 --inject-wrong"));
+    EXPECT_EQ(ended.exit_code, 7) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("# Out of bounds values : 1 FAILED"));
+  }
+  EXPECT_EQ(run_program(launched(2, "all_reduce_perf", "-b 4K -e 4K -n 1 --inject-wrong")).exit_code, 7);
+}
+
+TEST(Sweeps, BandwidthBelowTheLimitFails) {
+  EXPECT_EQ(run_program(sweep("all_reduce_perf", "-g 2 -b 4K -e 4K", {"/usr/bin/env", "NCCL_TESTS_MIN_BW=1e9"})).exit_code, 7);
+  EXPECT_EQ(run_program(sweep("all_reduce_perf", "-g 2 -b 4K -e 4K", {"/usr/bin/env", "NCCL_TESTS_MIN_BW=1e-9"})).exit_code, 0);
+}
+
+TEST(Sweeps, MistakesHaveTheirExitCodes) {
+  EXPECT_EQ(run_program(sweep("all_reduce_perf", "--no-such-option")).exit_code, 255);
+  EXPECT_EQ(run_program(sweep("all_reduce_perf", "-b 10Q")).exit_code, 255);
+  EXPECT_EQ(run_program(sweep("all_reduce_perf", "-G 1")).exit_code, 5);
+  EXPECT_EQ(run_program(sweep("reduce_perf", "-r 3 -g 2 -b 8 -e 8")).exit_code, 6);
+  EXPECT_EQ(run_program(sweep("all_reduce_perf", "--help")).exit_code, 0);
+  const Ended differing = run_program(
+      {g_isthmus, "run", "-n", "2", "--", "sh", "-c", "exec " + g_directory + "/all_reduce_perf -b 8 -e 8 -n $((ISTHMUS_RUN_RANK + 1))"});
+  EXPECT_EQ(differing.exit_code, 6);
+  EXPECT_THAT(differing.output, HasSubstr("process 1 was started with other arguments"));
+}
+
+TEST(Sweeps, JsonHoldsEveryRow) {
+  const std::string path = testing::TempDir() + "isthmus_sweeps_" + std::to_string(getpid()) + ".json";
+  const Ended ended = run_program(launched(2, "all_gather_perf", "-b 64 -e 4K -f 8 -n 5 -I 1 -K 1 -J " + path));
+  EXPECT_EQ(ended.exit_code, 0) << ended.output;
+  std::ifstream file(path);
+  const nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
+  unlink(path.c_str());
+  ASSERT_TRUE(document.is_object());
+  EXPECT_EQ(document["config"]["devices"].size(), 2U);
+  EXPECT_EQ(document["results"].size(), 3U);
+  for (const auto& row : document["results"]) {
+    EXPECT_EQ(row["in_place_per_iter"]["times_us"].size(), 4U);
+    EXPECT_EQ(row["in_place_per_iter"]["per_process_max_times_us"].size(), 2U);
+    EXPECT_GT(row["out_of_place"]["cpu_us_per_op"], 0);
+  }
+}
+
+TEST(Sweeps, AMeasurementThatHangsIsGivenUp) {
+  // Rank 1 stops itself once the sweep is under way; rank 0 waits until -T.
+  const std::string rank_1 = "(sleep 1; kill -STOP $$; sleep 6; kill -CONT $$) & ";
+  const Ended ended =
+      run_program({g_isthmus, "run", "-n", "2", "--grace", "0.1", "--", "sh", "-c",
+                   "if [ $ISTHMUS_RUN_RANK = 1 ]; then " + rank_1 + "fi; exec " + g_directory + "/all_reduce_perf -b 8 -e 8 -N 0 -T 2"});
+  EXPECT_EQ(ended.exit_code, 4) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("Test timeout (2s)"));
+  EXPECT_LT(ended.seconds, 30);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc != 3) return 2;
+  g_isthmus = argv[1];
+  g_directory = argv[2];
+  return RUN_ALL_TESTS();
+}
