@@ -61,5 +61,7 @@ inline constexpr TimeNs kMicrosecondNs = 1'000;
 inline constexpr TimeNs kMillisecondNs = 1'000'000;
 inline constexpr TimeNs kSecondNs = 1'000'000'000;
 inline constexpr TimeNs kNever = INT64_MAX;
+/// `duration` (not negative) after `time`, at most kNever.
+constexpr TimeNs later(TimeNs time, TimeNs duration) { return duration > kNever - time ? kNever : time + duration; }
 
 }  // namespace isthmus

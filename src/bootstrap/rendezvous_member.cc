@@ -39,8 +39,8 @@ Member::Member(const Surroundings& surroundings, const UniqueId& id, Options opt
       options_(std::move(options)),
       key_(rendezvous_key(surroundings.crypto, id)),
       jitter_(hash_bytes(std::as_bytes(std::span(surroundings.process))), static_cast<uint64_t>(options_.rank)),
-      give_up_at_(now + options_.timeout_ns),
-      warn_at_(options_.warn_after_ns > 0 ? now + options_.warn_after_ns : kNever),
+      give_up_at_(later(now, options_.timeout_ns)),
+      warn_at_(options_.warn_after_ns > 0 ? later(now, options_.warn_after_ns) : kNever),
       due_at_(now) {
   for (const transport::Address& root : id_.roots) {
     if (root.family == 0) continue;

@@ -164,7 +164,7 @@ bool Root::serve(Stranger& stranger, TimeNs now) {
 void Root::admit(const wire::Hello& hello, std::unique_ptr<transport::Stream> stream, TimeNs now) {
   if (arrivals_.empty()) {
     arrivals_.resize(static_cast<size_t>(hello.ranks));
-    give_up_at_ = now + options_.timeout_ns;
+    give_up_at_ = later(now, options_.timeout_ns);
   }
   Link link(std::move(stream), kMaxBlobBytes);
   if (hello.ranks != static_cast<int32_t>(arrivals_.size())) {
