@@ -60,7 +60,7 @@ Result<std::unique_ptr<Library>> Library::make() {
   if (!settings.debug.empty())
     log.version(fmt::format("Isthmus {}.{}.{} (NCCL {}.{}.{} API) on CPU hosts", 0, 1, 0, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH));
 
-  std::unique_ptr<Library> library(new Library);  // NOLINT: private constructor
+  auto library = std::make_unique<Library>();
   ISTHMUS_ASSIGN(const std::string rules, text_of_rules(settings.rules_file));
   ISTHMUS_ASSIGN(auto selector, collectives::Selector::make(settings.algorithm, rules));
   library->selector_ = std::make_unique<collectives::Selector>(std::move(selector));

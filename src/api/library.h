@@ -33,6 +33,8 @@ struct ThreadGroup {
 
 class Library {
  public:
+  /// Use get().
+  Library() = default;
   /// The library, set up from the environment at the first call.
   static Result<Library*> get();
 
@@ -56,7 +58,6 @@ class Library {
   static ThreadGroup& thread_group();
 
  private:
-  Library() = default;
   static Result<std::unique_ptr<Library>> make();
 
   std::unique_ptr<transport::Network> network_;

@@ -99,7 +99,7 @@ Status open_root(Library& library, Driver::Lock& lock, const bootstrap::Surround
   ISTHMUS_ASSIGN(auto root, bootstrap::Root::open(surroundings, {.timeout_ns = lock->settings().setup_timeout_ns}, id, listen_at));
   id = root->id();
   library.control().add(
-      std::make_shared<isthmus::comm::RootTask>(std::move(root), lock->log(), [](auto links, int32_t) { links.clear(); }));
+      std::make_shared<isthmus::comm::RootTask>(std::move(root), isthmus::comm::control_options(lock->settings()), lock->log()));
   return {};
 }
 
@@ -196,6 +196,18 @@ Status complete_joins(Library& library, exec::Driver::Lock& lock, PendingSetup& 
       if (first.ok()) first = membership.status();
       continue;
     }
+    const auto watch = joining.join->make_watch(
+        lock->settings(), exec::Driver::now(),
+        [&library](const std::function<void()>& action) {
+          {
+            exec::Driver::Lock deliver_lock(library.driver());
+            action();
+          }
+          library.driver().wake();
+        },
+        [&library] { library.control().wake(); });
+    membership->messenger = watch;
+    library.control().add(watch);
     auto communicator = comm::open_communicator(library.context(lock), std::move(*membership));
     if (!communicator.ok()) {
       if (first.ok()) first = communicator.status();

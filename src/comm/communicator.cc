@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "plan/send_recv.h"
 
@@ -13,6 +14,7 @@ namespace isthmus::comm {
 
 namespace {
 
+constexpr size_t kMaxNoticeText = 512;
 constexpr int kFirstOperator = 5;  // ncclNumOps: user operators come after the built-in ones
 /// Changes when frames, keys or plans change their meaning, so that different builds refuse each other instead of going wrong.
 constexpr uint64_t kRegistryVersion = 1;
@@ -37,13 +39,65 @@ Communicator::Communicator(exec::Process& process, collectives::Choices choices,
       choices_(std::move(choices)),
       membership_(std::move(membership)),
       endpoint_(&endpoint),
-      next_operator_(kFirstOperator) {}
+      agreement_(
+          endpoint, [this](int32_t to, std::span<const std::byte> body) { notify(to, Notice::account, body); },
+          [this](const Status& why) { fail(why); }),
+      next_operator_(kFirstOperator) {
+  endpoint.observer = this;
+  if (membership_.messenger != nullptr) {
+    membership_.messenger->subscribe(*this, membership_.id, membership_.rank, membership_.family_ranks);
+  }
+}
 
 Communicator::~Communicator() {
+  endpoint_->observer = nullptr;
+  if (membership_.messenger != nullptr) membership_.messenger->unsubscribe(*this);
   const uint64_t id = membership_.id;
   fail(invalid_usage(fmt::format("the communicator was destroyed on rank {}", rank())));
   process_.engine().close(*endpoint_);
   process_.forget_communicator(id);
+}
+
+void Communicator::notify(int32_t to, Notice notice, std::span<const std::byte> body) {
+  if (membership_.messenger == nullptr) return;
+  std::vector<std::byte> message(1 + body.size());
+  Writer(message).u8(static_cast<uint8_t>(notice)).bytes(body);
+  membership_.messenger->send(*this, to, message);
+}
+
+// Whoever fails first tells the others, so that nobody waits for a rank that has given up.
+void Communicator::on_failed(const Status& why) {
+  process_.log().info(Subsystem::coll, "communicator {:#x} rank {} failed: {}", membership_.id, rank(), why.text());
+  if (std::exchange(told_, true)) return;
+  const std::string text = why.text().substr(0, kMaxNoticeText);
+  std::vector<std::byte> body(16 + text.size());
+  Writer writer(body);
+  writer.u8(static_cast<uint8_t>(why.code())).i32(why.origin_rank()).sized_text(text);
+  body.resize(writer.written());
+  for (int32_t other = 0; other < ranks(); ++other) {
+    if (other != rank()) notify(other, Notice::failed, body);
+  }
+}
+
+void Communicator::on_rank_dead(int32_t dead, const std::string& why) {
+  told_ = true;  // everybody hears of it
+  const exec::ProcessCard& card = membership_.cards[static_cast<size_t>(dead)];
+  fail(remote_error(fmt::format("rank {} (host {}, pid {}) is gone: {}", dead, card.hostname, card.pid, why), dead));
+}
+
+void Communicator::on_message(int32_t from, std::span<const std::byte> body) {
+  Reader reader(body);
+  const auto notice = static_cast<Notice>(reader.u8());
+  if (notice == Notice::account) return agreement_.on_account(from, reader.bytes(reader.remaining()));
+  const uint8_t code = reader.u8();
+  const int32_t origin = reader.i32();
+  const std::string text = reader.sized_text(kMaxNoticeText);
+  if (!reader.finished() || notice != Notice::failed) return;
+  told_ = true;
+  // A mismatch elsewhere is a mismatch of the communicator; everything else is a remote failure from here.
+  const bool mismatch = code == static_cast<uint8_t>(Code::invalid_usage);
+  const std::string told = fmt::format("rank {} reports: {}", from, text);
+  fail(mismatch ? invalid_usage(told, origin >= 0 ? origin : from) : remote_error(told, origin >= 0 ? origin : from));
 }
 
 Status Communicator::state() const { return endpoint_->failure; }
@@ -141,6 +195,7 @@ Status Communicator::add(const Request& request, exec::Launch& launch) {
                     .root = shape.root,
                     .count = request.count};
   call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).value();
+  call.how = choice.algorithm->name;
   call.in = static_cast<const std::byte*>(request.in);
   call.out = static_cast<std::byte*>(request.out);
   call.scale_in = request.op.scaled;
@@ -167,7 +222,7 @@ Status Communicator::add_transfers(std::span<const Request> requests, exec::Laun
     // Plans never write the buffer of a send (the symbolic checker proves it).
     item.user_buffers.push_back(static_cast<std::byte*>(request.is_send ? const_cast<void*>(request.in) : request.out));
     item.user_bytes.push_back(request.count * size_of(request.type));
-    item.user_keys.push_back(Hasher().add(request.count).add(request.type).value());
+    item.user_signatures.push_back({.collective = Collective::sendrecv, .type = request.type, .count = request.count});
   }
   return {};
 }

@@ -12,6 +12,8 @@
 
 #include "base/status.h"
 #include "collectives/select.h"
+#include "comm/agreement.h"
+#include "comm/messenger.h"
 #include "exec/driver.h"
 #include "plan/rules.h"
 
@@ -46,12 +48,14 @@ struct Membership {
   plan::Reach reach = plan::Reach::process;
   std::vector<exec::ProcessCard> cards;  ///< by rank
   std::string name;                      ///< for logs
+  std::shared_ptr<Messenger> messenger;  ///< to the other ranks, beside calls
+  std::vector<int32_t> family_ranks;     ///< by rank: its rank in the communicator that was joined
 };
 
-class Communicator {
+class Communicator final : private exec::Observer, private Listener {
  public:
   Communicator(exec::Process& process, collectives::Choices choices, Membership membership, exec::Endpoint& endpoint);
-  ~Communicator();
+  ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -84,6 +88,19 @@ class Communicator {
   uint64_t next_split() { return splits_++; }
 
  private:
+  /// What ranks tell each other beside calls.
+  enum class Notice : uint8_t { failed = 1, account = 2 };
+
+  // exec::Observer
+  void on_failed(const Status& why) override;
+  void on_suspect(int32_t rank, wire::CallClass call_class, uint32_t number) override { agreement_.on_suspect(rank, call_class, number); }
+  void on_submitted() override { agreement_.on_submitted(); }
+  void on_stalled(const exec::Run& run) override { agreement_.on_stalled(run); }
+  // Listener
+  void on_rank_dead(int32_t rank, const std::string& why) override;
+  void on_message(int32_t from, std::span<const std::byte> body) override;
+
+  void notify(int32_t to, Notice notice, std::span<const std::byte> body);
   [[nodiscard]] Status check_buffers(const Request& request) const;
   [[nodiscard]] bool in_place(const Request& request) const;
 
@@ -96,6 +113,8 @@ class Communicator {
   collectives::Choices choices_;
   Membership membership_;
   exec::Endpoint* endpoint_;
+  Agreement agreement_;
+  bool told_ = false;  ///< the failure came from another rank, which has told everybody
   bool finalized_ = false;
   uint64_t splits_ = 0;
   int next_operator_;

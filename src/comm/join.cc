@@ -8,15 +8,29 @@
 
 namespace isthmus::comm {
 
+bootstrap::ControlOptions control_options(const Settings& settings) {
+  // A heartbeat is due at least four times within the limit after which its absence means death.
+  return {.heartbeat_ns = std::min(kSecondNs, settings.peer_timeout_ns / 4), .peer_timeout_ns = settings.peer_timeout_ns};
+}
+
 bool RootTask::poll(TimeNs now) {
-  const Result<bool> met = root_->poll(now);
-  if (!met.ok()) {
-    log_.warn("rendezvous: {}", met.status().text());
-    return false;
+  if (root_ != nullptr) {
+    const Result<bool> met = root_->poll(now);
+    if (!met.ok()) {
+      log_.warn("rendezvous: {}", met.status().text());
+      return false;
+    }
+    if (!*met) return true;
+    hub_.emplace(root_->take_links(), options_, log_, now);
+    root_.reset();
   }
-  if (!*met) return true;
-  finished_(root_->take_links(), root_->hub_rank());
-  return false;
+  hub_->poll(now);
+  return !hub_->finished();
+}
+
+std::shared_ptr<Watch> Join::make_watch(const Settings& settings, TimeNs now, Watch::Deliver deliver, std::function<void()> wake) {
+  return std::make_shared<Watch>(member_->take_link(), options_.rank, options_.ranks, member_->table().hub_rank, control_options(settings),
+                                 now, std::move(deliver), std::move(wake));
 }
 
 Result<std::shared_ptr<Join>> Join::start(const bootstrap::Surroundings& surroundings, const Settings& settings, Options options,
@@ -27,7 +41,7 @@ Result<std::shared_ptr<Join>> Join::start(const bootstrap::Surroundings& surroun
                                     .timeout_ns = settings.setup_timeout_ns,
                                     .warn_after_ns = settings.warn_after_ns};
   ISTHMUS_ASSIGN(auto started, bootstrap::Member::start(surroundings, options.id, std::move(member), now));
-  return std::shared_ptr<Join>(new Join(surroundings.crypto, std::move(options), std::move(started), std::move(changed)));  // NOLINT
+  return std::make_shared<Join>(surroundings.crypto, std::move(options), std::move(started), std::move(changed));
 }
 
 bool Join::poll(TimeNs now) {
@@ -48,6 +62,7 @@ Result<Membership> Join::membership() const {
   membership.rank = options_.rank;
   membership.ranks = options_.ranks;
   membership.name = options_.name;
+  for (int32_t rank = 0; rank < options_.ranks; ++rank) membership.family_ranks.push_back(rank);
   for (size_t rank = 0; rank < table.blobs.size(); ++rank) {
     auto card = exec::ProcessCard::decode(table.blobs[rank]);
     if (!card.ok()) return card.status().with_context(fmt::format("rank {}", rank));

@@ -6,32 +6,36 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bootstrap/rendezvous.h"
 #include "comm/communicator.h"
+#include "comm/watch.h"
 #include "exec/control_thread.h"
 
 namespace isthmus::comm {
 
-/// Serves the rendezvous of the ids made in this process, until all ranks have come.
+/// Serves the rendezvous of an id made in this process until all ranks have come, then their control plane until all have left.
 class RootTask final : public exec::Task {
  public:
-  /// Called once all ranks have come, with the links by rank.
-  using Finished = std::function<void(std::vector<std::optional<bootstrap::Link>> links, int32_t hub_rank)>;
-  RootTask(std::unique_ptr<bootstrap::Root> root, const Logger& log, Finished finished)
-      : root_(std::move(root)), log_(log), finished_(std::move(finished)) {}
+  RootTask(std::unique_ptr<bootstrap::Root> root, const bootstrap::ControlOptions& options, const Logger& log)
+      : root_(std::move(root)), options_(options), log_(log) {}
 
   bool poll(TimeNs now) override;
-  void waits(std::vector<transport::Wait>& waits) override { root_->waits(waits); }
-  [[nodiscard]] TimeNs due() const override { return root_->due(); }
+  void waits(std::vector<transport::Wait>& waits) override { root_ != nullptr ? root_->waits(waits) : hub_->waits(waits); }
+  [[nodiscard]] TimeNs due() const override { return root_ != nullptr ? root_->due() : hub_->due(); }
 
  private:
-  std::unique_ptr<bootstrap::Root> root_;
+  std::unique_ptr<bootstrap::Root> root_;  ///< until all ranks have come
+  std::optional<bootstrap::ControlHub> hub_;
+  bootstrap::ControlOptions options_;
   const Logger& log_;
-  Finished finished_;
 };
+
+/// The control plane's options, as the settings say.
+bootstrap::ControlOptions control_options(const Settings& settings);
 
 class Join final : public exec::Task {
  public:
@@ -56,14 +60,14 @@ class Join final : public exec::Task {
   [[nodiscard]] bool over() const { return over_.load(std::memory_order_acquire); }
   /// Who takes part, or why joining failed.
   [[nodiscard]] Result<Membership> membership() const;
-  /// The link to the root's process, for the control plane. Once.
-  [[nodiscard]] bootstrap::Link take_link() { return member_->take_link(); }
-  [[nodiscard]] int32_t hub_rank() const { return member_->table().hub_rank; }
+  /// This rank's ear on the control plane, for the membership. Once.
+  [[nodiscard]] std::shared_ptr<Watch> make_watch(const Settings& settings, TimeNs now, Watch::Deliver deliver, std::function<void()> wake);
 
- private:
+  /// Use start().
   Join(const Crypto& crypto, Options options, std::unique_ptr<bootstrap::Member> member, std::function<void()> changed)
       : crypto_(crypto), options_(std::move(options)), member_(std::move(member)), changed_(std::move(changed)) {}
 
+ private:
   const Crypto& crypto_;
   Options options_;
   std::unique_ptr<bootstrap::Member> member_;

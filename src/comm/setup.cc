@@ -59,6 +59,8 @@ Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& c
                                .hostname = context.process.identity().hostname,
                                .pid = context.process.identity().pid};
   membership.cards.assign(devices.size(), self);
+  membership.messenger = std::make_shared<LocalFamily>();
+  for (int32_t rank = 0; rank < membership.ranks; ++rank) membership.family_ranks.push_back(rank);
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (size_t rank = 0; rank < devices.size(); ++rank) {
     membership.rank = static_cast<int32_t>(rank);

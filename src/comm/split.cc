@@ -40,7 +40,11 @@ Result<std::unique_ptr<Communicator>> Split::finish(const Context& context) {
   child.rank = static_cast<int32_t>(std::find(fellows.begin(), fellows.end(), parent.rank) - fellows.begin());
   child.device = parent.device;
   child.name = name_.empty() ? parent.name : name_;
-  for (const int32_t rank : fellows) child.cards.push_back(parent.cards[static_cast<size_t>(rank)]);
+  child.messenger = parent.messenger;
+  for (const int32_t rank : fellows) {
+    child.cards.push_back(parent.cards[static_cast<size_t>(rank)]);
+    child.family_ranks.push_back(parent.family_ranks[static_cast<size_t>(rank)]);
+  }
   return open_communicator(context, std::move(child));
 }
 

@@ -9,7 +9,7 @@
 namespace isthmus::exec {
 
 std::string Signature::to_text() const {
-  if (collective == Collective::sendrecv) return fmt::format("send/recv #{} of {} bytes", sequence, count);
+  if (collective == Collective::sendrecv) return fmt::format("send/recv count {} {}", count, name_of(type));
   if (collective == Collective::barrier) return fmt::format("call #{} barrier", sequence);
   std::string text = fmt::format("call #{} {} count {} {}", sequence, name_of(collective), count, name_of(type));
   if (is_reducing(collective)) text += fmt::format(" {}{}", name_of(op), scaled ? " (scaled)" : "");

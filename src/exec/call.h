@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/types.h"
@@ -24,10 +25,10 @@ struct Signature {
   ReduceOp op = ReduceOp::sum;
   bool scaled = false;  ///< PreMulSum (the scalar itself may differ between ranks)
   int32_t root = -1;
-  uint64_t count = 0;     ///< elements per block (send_recv: bytes of the message)
+  uint64_t count = 0;     ///< elements per block
   uint32_t sequence = 0;  ///< number of the call in its class on this communicator
 
-  /// "call #7 allreduce count 1024 float sum".
+  /// "call #7 allreduce count 1024 float sum", "send/recv count 10 float".
   [[nodiscard]] std::string to_text() const;
   /// Hash of everything above and of `plan_tag`, a hash of how the call is to be carried out (algorithm, tunables, codec, version).
   [[nodiscard]] uint64_t key(uint64_t communicator, uint64_t plan_tag) const;
@@ -48,11 +49,13 @@ struct Call {
   std::byte* out = nullptr;
   bool scale_in = false;  ///< multiply the input by `scalar` (PreMulSum)
   kernels::Scalar scalar;
-  /// Grouped send/recv: buffer, bytes and a hash of what the two sides must agree on (type, count) per Place::user region;
-  /// `program` is then planned for exactly these. The signature's count and sequence are 0.
+  /// How it is carried out, for error texts: the algorithm's name (static storage).
+  std::string_view how;
+  /// Grouped send/recv: buffer, bytes and signature (type and count, on which the two sides must agree) per Place::user region;
+  /// `program` is then planned for exactly these.
   std::span<std::byte* const> user_buffers;
   std::span<const uint64_t> user_bytes;
-  std::span<const uint64_t> user_keys;
+  std::span<const Signature> user_signatures;
   Ticket* ticket = nullptr;
 
   [[nodiscard]] wire::CallClass call_class() const {

@@ -10,6 +10,7 @@
 
 #include "base/fifo.h"
 #include "base/status.h"
+#include "exec/call.h"
 #include "memory/pool.h"
 #include "transport/interface.h"
 #include "wire/frame.h"
@@ -17,6 +18,31 @@
 namespace isthmus::exec {
 
 class Run;
+
+/// A call that was made, kept for a while so that a mismatch which shows later can be explained.
+struct CallRecord {
+  wire::CallClass call_class = wire::CallClass::collective;
+  int32_t peer = -1;     ///< send_recv: the other side
+  bool is_send = false;  ///< send_recv: direction
+  uint32_t number = 0;   ///< sequence of a collective; number of the message within its pair and direction
+  uint64_t key = 0;
+  Signature signature;
+  std::string_view how;
+};
+
+/// Is told about an endpoint's troubles, from within the engine: it may call Engine::fail, but neither submit nor close.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// The endpoint has failed; told once.
+  virtual void on_failed(const Status& why) = 0;
+  /// Something of `rank` does not fit call `number` of that class here. The call waits a moment for an explanation.
+  virtual void on_suspect(int32_t rank, wire::CallClass call_class, uint32_t number) = 0;
+  /// A call was submitted and is in the history.
+  virtual void on_submitted() = 0;
+  /// The run has waited for a while with nothing arriving.
+  virtual void on_stalled(const Run& run) = 0;
+};
 
 /// A frame whose call has not begun here yet.
 struct Early {
@@ -54,6 +80,12 @@ struct Endpoint {
   std::vector<Flow> flows;    ///< by rank; the own entry is unused
   std::array<Lane, 2> lanes;  ///< by CallClass
   Status failure;             ///< once set, every call on this endpoint returns it
+  Observer* observer = nullptr;
+  static constexpr size_t kHistory = 64;
+  std::array<CallRecord, kHistory> history;  ///< a ring of the latest calls
+  uint64_t recorded = 0;                     ///< calls ever recorded
+
+  void record(const CallRecord& call) { history[recorded++ % kHistory] = call; }
 
   [[nodiscard]] Lane& lane(wire::CallClass call_class) { return lanes[static_cast<size_t>(call_class)]; }
   [[nodiscard]] bool idle() const { return lanes[0].active == nullptr && lanes[1].active == nullptr; }

@@ -16,6 +16,8 @@ using wire::FrameType;
 namespace {
 constexpr size_t kMaxOrphans = 4096;
 constexpr TimeNs kWatchPeriodNs = 10 * kMillisecondNs;
+constexpr TimeNs kStallNs = 250 * kMillisecondNs;    ///< after so long without traffic the ranks compare their calls
+constexpr TimeNs kExplainNs = 750 * kMillisecondNs;  ///< so long an unexplained mismatch waits for the other side's account
 }  // namespace
 
 Engine::Engine(const Limits& limits, const WatchLimits& watch, const kernels::Target& kernels, memory::Pool& pool)
@@ -89,6 +91,7 @@ Status Engine::submit(Endpoint& endpoint, Call& call) {
   call.ticket->done = false;
   lane.waiting.push(run);
   if (lane.active == nullptr) start_next(lane);
+  if (endpoint.observer != nullptr) endpoint.observer->on_submitted();
   return {};
 }
 
@@ -123,6 +126,7 @@ void Engine::fail(Endpoint& endpoint, const Status& why) {
     while (!lane.waiting.empty()) lane.waiting.pop()->reject(why);
   }
   for (transport::Transport* transport : transports_) transport->abandon(endpoint.communicator, endpoint.rank);
+  if (endpoint.observer != nullptr) endpoint.observer->on_failed(why);
 }
 
 bool Engine::poll(TimeNs now) {
@@ -230,11 +234,9 @@ std::span<std::byte> Engine::keep_early(Endpoint& endpoint, const FrameHeader& h
                     (lane.active == nullptr || static_cast<int32_t>(header.sequence - lane.active->signature().sequence) < 0);
   const bool control = wire::payload_bytes(header) == 0 && header.type != FrameType::data;
   if (over && control) return {};  // a grant or want that crossed the end of its call
-  if (over) {
-    fail(endpoint,
-         invalid_usage(fmt::format("mismatch: rank {} sent a message of call #{}, which is over on rank {}: the ranks made different calls",
-                                   header.source, header.sequence, endpoint.rank),
-                       header.source));
+  if (over) {  // the ranks made different calls, and mine is over
+    if (endpoint.observer != nullptr) endpoint.observer->on_suspect(header.source, header.call_class, header.sequence);
+    ++core_.counters.stray_frames;
     return {};
   }
   const bool eager = (header.flags & wire::kEager) != 0;
@@ -316,6 +318,13 @@ void Engine::watch() {
     if (!run->running()) continue;
     const TimeNs waited_ns = core_.now - run->last_traffic_ns();
     const TimeNs age_ns = core_.now - run->started_ns();
+    if (run->suspect_since_ns() != 0 && core_.now - run->suspect_since_ns() > kExplainNs) {
+      run->fail(run->suspicion());
+      continue;
+    }
+    Observer* observer = run->endpoint().observer;
+    if (observer != nullptr && waited_ns > kStallNs && run->stall_once()) observer->on_stalled(*run);
+    if (!run->running()) continue;
     if (watch_limits_.operation_timeout_ns > 0 && age_ns > watch_limits_.operation_timeout_ns) {
       run->fail(timeout_error(fmt::format("{} on rank {} took longer than its limit of {} ms; no message yet from ranks {}",
                                           run->signature().to_text(), run->endpoint().rank,

@@ -17,7 +17,7 @@ void Launch::submit(Engine& engine) {
     Item& item = *items_[i];
     item.call.user_buffers = item.user_buffers;
     item.call.user_bytes = item.user_bytes;
-    item.call.user_keys = item.user_keys;
+    item.call.user_signatures = item.user_signatures;
     item.call.ticket = &item.ticket;
     item.ticket.done = false;
     if (Status refused = engine.submit(*item.endpoint, item.call); !refused.ok()) {
@@ -48,7 +48,7 @@ void Launch::clear() {
     item.ticket = Ticket{};
     item.user_buffers.clear();
     item.user_bytes.clear();
-    item.user_keys.clear();
+    item.user_signatures.clear();
   }
   used_ = 0;
   submitted_ = false;

@@ -24,7 +24,8 @@ class Launch {
     Call call;
     Ticket ticket;
     std::vector<std::byte*> user_buffers;
-    std::vector<uint64_t> user_bytes, user_keys;
+    std::vector<uint64_t> user_bytes;
+    std::vector<Signature> user_signatures;
   };
 
   /// A fresh item at the end (valid until the next add).

@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
+
+#include "plan/send_recv.h"
 
 namespace isthmus::exec {
 
@@ -27,7 +28,8 @@ Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
   slot_ = slot;
   status_ = Status();
   running_ = false;
-  warned_ = false;
+  warned_ = stalled_ = false;
+  suspect_since_ns_ = 0;
   key_ = signature_.key(endpoint.communicator, call.plan_tag);
   peers_.assign(program_->peers.size(), PeerState{});
   if (is_send_recv()) {
@@ -39,7 +41,41 @@ Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
       flow.next_recv += program_->peers[peer].recvs;
     }
   }
-  return bind(call);
+  ISTHMUS_TRY(bind(call));
+  record(call);
+  return {};
+}
+
+void Run::record(const Call& call) {
+  if (!is_send_recv()) {
+    return endpoint_->record({.call_class = class_, .number = signature_.sequence, .key = key_, .signature = signature_, .how = call.how});
+  }
+  for (uint32_t index = 0; index < program_->plan.steps.size(); ++index) {
+    const plan::Step& step = program_->plan.steps[index];
+    if (!step.is_message()) continue;
+    const PeerState& state = peers_[program_->peer_of_step[index]];
+    const bool is_send = step.kind == StepKind::send;
+    endpoint_->record({.call_class = class_,
+                       .peer = step.peer,
+                       .is_send = is_send,
+                       .number = (is_send ? state.send_base : state.recv_base) + step.ordinal,
+                       .key = key_of(index),
+                       .signature = call.user_signatures[(is_send ? step.src_region : step.dst_region) - plan::kFirstUser]});
+  }
+}
+
+// Two ranks have made different calls. Who made which is for the observer to find out; until then the call stands still.
+void Run::suspect(const FrameHeader& header) {
+  if (suspect_since_ns_ != 0) return;
+  suspect_since_ns_ = std::max<TimeNs>(1, core_.now);
+  suspect_rank_ = header.source;
+  if (endpoint_->observer != nullptr) endpoint_->observer->on_suspect(header.source, header.call_class, header.sequence);
+}
+
+Status Run::suspicion() const {
+  return invalid_usage(fmt::format("mismatch: rank {} made another call than {} of rank {}", suspect_rank_, signature_.to_text(),
+                                   endpoint_->rank),
+                       suspect_rank_);
 }
 
 void Run::start() {
@@ -189,14 +225,12 @@ bool Run::wants(const FrameHeader& header) const {
   return ordinal_of(header, peer) < (about_my_send ? program_->peers[peer].sends : program_->peers[peer].recvs);
 }
 
-// The receiving step of an incoming message, or kNoStep after failing the run.
+// The receiving step of an incoming message, or kNoStep if the call here expects no such message.
 uint32_t Run::step_of(const FrameHeader& header) {
   const uint32_t peer = program_->peer_index(header.source);
   const uint32_t ordinal = peer == UINT32_MAX ? 0 : ordinal_of(header, peer);
   if (peer == UINT32_MAX || ordinal >= program_->peers[peer].recvs) {
-    fail(invalid_usage(fmt::format("rank {} sent message #{}, which {} here does not expect: the ranks made different calls", header.source,
-                                   header.ordinal, signature_.to_text()),
-                       header.source));
+    suspect(header);
     return plan::kNoStep;
   }
   return program_->recv_steps[program_->peers[peer].recvs_begin + ordinal];
@@ -207,9 +241,7 @@ std::span<std::byte> Run::on_frame(const FrameHeader& header) {
   const uint32_t index = step_of(header);
   if (index == plan::kNoStep) return {};
   if (header.key != key_of(index)) {
-    fail(invalid_usage(fmt::format("mismatch: rank {} made another call than {} of rank {} on this communicator", header.source,
-                                   signature_.to_text(), endpoint_->rank),
-                       header.source));
+    suspect(header);
     return {};
   }
   Inbound& message = inbound_[program_->inbound[index]];
@@ -265,6 +297,7 @@ void Run::on_landed(const FrameHeader& header, uint64_t bytes) {
   const uint32_t index = step_of(header);
   if (index == plan::kNoStep) return;
   Inbound& message = inbound_[program_->inbound[index]];
+  if (message.phase == Phase::absent || header.key != key_of(index)) return;
   message.arrived += bytes;
   last_traffic_ns_ = core_.now;
   if (message.arrived == header.length) arrived(index, message);
@@ -274,7 +307,7 @@ void Run::on_bytes(const FrameHeader& header, std::span<const std::byte> bytes) 
   const uint32_t index = step_of(header);
   if (index == plan::kNoStep) return;
   Inbound& message = inbound_[program_->inbound[index]];
-  assert(message.phase == Phase::applying);
+  if (message.phase != Phase::applying) return;  // of a frame that was not accepted
   last_traffic_ns_ = core_.now;
   stream_piece(program_->plan.steps[index], message, bytes);
   if (message.arrived == header.length) arrived(index, message);

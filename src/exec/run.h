@@ -65,6 +65,17 @@ class Run {
   [[nodiscard]] bool involves(int32_t rank) const;
   /// True the first time it is asked.
   [[nodiscard]] bool warn_once() { return !std::exchange(warned_, true); }
+  [[nodiscard]] bool stall_once() { return !std::exchange(stalled_, true); }
+  /// Since when something does not fit (0: nothing); if nobody explains it in time, the run fails with what is known here.
+  [[nodiscard]] TimeNs suspect_since_ns() const { return suspect_since_ns_; }
+  [[nodiscard]] Status suspicion() const;
+  /// Calls `visit(rank)` for every rank from or to which something is missing.
+  template <typename Visit>
+  void for_each_missing(Visit&& visit) const {
+    for (const Program::Peer& peer : program_->peers) {
+      if (involves(peer.rank)) visit(peer.rank);
+    }
+  }
   /// Ranks from which a message is missing, for warnings: "3, 9".
   [[nodiscard]] std::string missing_ranks() const;
 
@@ -99,6 +110,8 @@ class Run {
   void complete(uint32_t step);
   void finish();
   void consumed(uint32_t step, Inbound& message);
+  void suspect(const wire::FrameHeader& header);
+  void record(const Call& call);
   [[nodiscard]] uint32_t step_of(const wire::FrameHeader& header);
   std::span<std::byte> begin_message(uint32_t step, Inbound& message, const wire::FrameHeader& header);
   std::span<std::byte> stage(Inbound& message, uint64_t bytes);
@@ -139,7 +152,9 @@ class Run {
   uint32_t slot_ = 0;
   bool running_ = false;
   bool draining_ = false;
-  bool warned_ = false;
+  bool warned_ = false, stalled_ = false;
+  TimeNs suspect_since_ns_ = 0;
+  int32_t suspect_rank_ = -1;
   uint16_t generation_ = 0;
   TimeNs started_ns_ = 0, last_traffic_ns_ = 0;
 

@@ -46,7 +46,7 @@ Status Run::bind(const Call& call) {
         break;
       case plan::Place::user:
         user_keys_.resize(regions_.size() + 1);
-        user_keys_.back() = key_ ^ call.user_keys[next_user];
+        user_keys_.back() = call.user_signatures[next_user].key(endpoint_->communicator, call.plan_tag);
         regions_.push_back(call.user_buffers[next_user++]);
         break;
       case plan::Place::scratch:

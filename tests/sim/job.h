@@ -22,6 +22,7 @@ class Job {
     transport::SimHost host = 0;
     std::unique_ptr<exec::Process> process;
     std::shared_ptr<comm::Join> join;
+    std::shared_ptr<comm::Watch> watch;
     std::unique_ptr<comm::Communicator> communicator;
     std::unique_ptr<exec::Launch> launch;
   };
@@ -62,8 +63,7 @@ class Job {
     auto root = bootstrap::Root::open(*surroundings_[0], {.timeout_ns = settings_.setup_timeout_ns}, *id, listen_at);
     ASSERT_TRUE(root.ok()) << root.status().text();
     const bootstrap::UniqueId complete = (*root)->id();
-    root_ = std::make_unique<comm::RootTask>(std::move(*root), ranks_[0].process->log(),
-                                             [this](auto links, int32_t) { links_ = std::move(links); });
+    root_ = std::make_unique<comm::RootTask>(std::move(*root), comm::control_options(settings_), ranks_[0].process->log());
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
       auto card = ranks_[rank].process->card();
       ASSERT_TRUE(card.ok()) << card.status().text();
@@ -81,6 +81,9 @@ class Job {
     auto membership = ranks_[rank].join->membership();
     Status status = membership.status();
     if (membership.ok()) {
+      ranks_[rank].watch = ranks_[rank].join->make_watch(
+          settings_, world.now(), [](const std::function<void()>& action) { action(); }, [] {});
+      membership->messenger = ranks_[rank].watch;
       auto communicator = comm::open_communicator({.process = *ranks_[rank].process, .selector = *selector_}, std::move(*membership));
       status = communicator.status();
       if (communicator.ok()) ranks_[rank].communicator = std::move(*communicator);
@@ -150,6 +153,7 @@ class Job {
     for (Rank& rank : ranks_) {
       if (!world.runs(rank.host)) continue;
       if (rank.join != nullptr && !rank.join->over()) rank.join->poll(now);
+      if (rank.watch != nullptr) rank.watch->poll(now);
       moved |= rank.process->poll(now);
     }
     return moved;
@@ -158,7 +162,6 @@ class Job {
   Settings settings_;
   std::unique_ptr<collectives::Selector> selector_;
   std::vector<std::unique_ptr<bootstrap::Surroundings>> surroundings_;
-  std::vector<std::optional<bootstrap::Link>> links_;
   std::unique_ptr<comm::RootTask> root_;
   std::vector<Rank> ranks_;
 };

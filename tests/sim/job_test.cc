@@ -67,6 +67,30 @@ TEST(SimJob, EqualSeedsGiveEqualRuns) {
   EXPECT_NE(first, allreduce_once(43, 4, 50'000, link));
 }
 
+TEST(SimJob, KilledRankIsNamedByEverySurvivor) {
+  for (uint64_t seed = 100; seed < 110; ++seed) {
+    Job job(seed, 4);
+    job.world.set_default_link({.latency_ns = kMillisecondNs, .rate_bytes_per_s = 125e6});
+    job.join_all();
+    ASSERT_FALSE(testing::Test::HasFatalFailure());
+    Buffers buffers(4, 1'000'000);
+    for (size_t rank = 0; rank < 4; ++rank) job.submit(rank, buffers.allreduce(rank));
+    const size_t victim = seed % 4;
+    job.world.at(job.world.now() + static_cast<TimeNs>(1 + job.world.dice().below(40)) * kMillisecondNs,
+                 [&] { job.world.crash(job.rank(victim).host, transport::SimCrash::killed); });
+    const TimeNs begun = job.world.now();
+    ASSERT_TRUE(job.run_launches(10 * kSecondNs)) << "a survivor hangs, seed " << seed;
+    EXPECT_LT(job.world.now() - begun, 3 * kSecondNs);
+    for (size_t rank = 0; rank < 4; ++rank) {
+      if (rank == victim) continue;
+      const Status status = job.rank(rank).launch->status();
+      if (status.ok()) continue;  // it was through before
+      EXPECT_EQ(status.origin_rank(), static_cast<int32_t>(victim)) << status.text();
+      EXPECT_EQ(status.code(), Code::remote_error) << status.text();
+    }
+  }
+}
+
 TEST(SimJob, PartitionThatHealsOnlyDelays) {
   Job job(7, 4);
   job.world.set_default_link({.latency_ns = kMillisecondNs, .rate_bytes_per_s = 125e6});
@@ -79,6 +103,35 @@ TEST(SimJob, PartitionThatHealsOnlyDelays) {
   job.world.at(job.world.now() + 3 * kSecondNs, [&] { job.world.heal(); });
   ASSERT_TRUE(job.run_launches());
   buffers.expect_sums();
+}
+
+// Both sides name both calls, although one of them (the root of a broadcast) may have returned long ago.
+TEST(SimJob, MismatchIsNamedOnBothSides) {
+  Job job(11, 3);
+  job.join_all();
+  ASSERT_FALSE(testing::Test::HasFatalFailure());
+  Buffers buffers(3, 1000);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    comm::Request request = buffers.allreduce(rank);
+    request.collective = Collective::broadcast;
+    request.root = 0;
+    if (rank == 2) request.count = 999;
+    job.submit(rank, request);
+  }
+  const TimeNs begun = job.world.now();
+  const auto all_failed = [&] {
+    for (size_t rank = 0; rank < 3; ++rank) {
+      if (job.rank(rank).communicator->state().ok()) return false;
+    }
+    return true;
+  };
+  ASSERT_TRUE(job.run_until(all_failed, 10 * kSecondNs));
+  EXPECT_LT(job.world.now() - begun, kSecondNs);
+  for (const size_t rank : {size_t{0}, size_t{2}}) {
+    const std::string text = job.rank(rank).communicator->state().text();
+    EXPECT_NE(text.find("count 1000"), std::string::npos) << text;
+    EXPECT_NE(text.find("count 999"), std::string::npos) << text;
+  }
 }
 
 TEST(SimJob, RankThatNeverComesIsNamed) {

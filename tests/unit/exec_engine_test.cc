@@ -99,7 +99,7 @@ class Job {
     for (size_t i = 0; i < transfers.size(); ++i) {
       item.user_buffers.push_back(static_cast<std::byte*>(buffers[i]));
       item.user_bytes.push_back(transfers[i].bytes);
-      item.user_keys.push_back(transfers[i].bytes);
+      item.user_signatures.push_back({.collective = Collective::sendrecv, .type = DataType::uint8, .count = transfers[i].bytes});
     }
   }
 
@@ -210,8 +210,8 @@ TEST(Engine, MismatchFailsAndSticks) {
   job.allreduce(one, 0, kExchange, a.data(), a.data(), 100);
   job.allreduce(other, 1, kExchange, b.data(), b.data(), 101);
   one.submit(job.engine_);
-  ASSERT_TRUE(job.run(other));
-  ASSERT_TRUE(job.finish(one));
+  ASSERT_TRUE(job.run(other, 100 * kMillisecondNs));
+  ASSERT_TRUE(job.finish(one, 100 * kMillisecondNs));
   EXPECT_EQ(one.status().code(), Code::invalid_usage) << one.status().text();
   EXPECT_EQ(other.status().code(), Code::invalid_usage);
   Launch again;
