@@ -104,6 +104,9 @@ void Builder::open_windows() {
   }
   add_region(in);
   add_region(out);
+  plan_.steps.reserve(size_t{4} * cells());  // what a ring needs: every cell comes and goes twice
+  plan_.deps.reserve(size_t{3} * cells());
+  tracker_.reserve(size_t{4} * cells());
   if (plan_.map_in) {
     raw_.assign(cells(), true);
     mirrors_.assign(cells(), kNoRegion);
@@ -203,30 +206,34 @@ bool Builder::writable(const Chunk& dst, Layout layout, Here here) {
 /// Whether two chunks have the same sizes for every count: as many cells, at the same place within their blocks.
 bool Builder::pair(const Chunk& a, const Chunk& b, Here here) {
   const uint32_t per_block = plan_.grid.cells_per_block;
-  if (a.cells() == b.cells() && a.begin % per_block == b.begin % per_block) return true;
+  if (a.cells() == b.cells() && (a.begin == b.begin || a.begin % per_block == b.begin % per_block)) return true;
   fail_at(here, fmt::format("{} and {} differ in size or place within a block", words(plan_, a), words(plan_, b)));
   return false;
 }
 
 void Builder::send(int32_t to, Chunk src, Here here) {
   if (!src.valid() || !readable(src, region_of(src).layout, here)) return;
-  Step step{.kind = StepKind::send, .flags = kReadInPlace};
-  set_src(step, mapped(src, here));
-  message(step, to, here);
+  src = mapped(src, here);
+  Step& step = begin_step(StepKind::send, here);
+  step.flags = kReadInPlace;
+  set_src(step, src);
+  address(step, to, here);
+  end_step(step);
 }
 
 void Builder::recv(int32_t from, Chunk dst, Here here) {
   if (!dst.valid() || !writable(dst, region_of(dst).layout, here)) return;
-  Step step{.kind = StepKind::recv};
+  Step& step = begin_step(StepKind::recv, here);
   set_dst(step, dst);
-  message(step, from, here);
+  address(step, from, here);
+  end_step(step);
 }
 
 void Builder::recv_reduce(int32_t from, Chunk dst, Chunk local, Here here) {
   if (dst.valid() && error_.ok() && region_of(dst).layout == Layout::scale) {
     return fail_at(here, "scales are exchanged with recv_reduce_scale()");
   }
-  receive_and_reduce(from, dst, local, shape_.op == ReduceOp::avg ? ReduceOp::sum : shape_.op, here);
+  receive_and_reduce(from, dst, local, arithmetic_op(), here);
 }
 
 void Builder::recv_reduce_scale(int32_t from, Chunk dst, Chunk local, Here here) {
@@ -239,12 +246,15 @@ void Builder::recv_reduce_scale(int32_t from, Chunk dst, Chunk local, Here here)
 void Builder::receive_and_reduce(int32_t from, Chunk dst, Chunk local, ReduceOp op, Here here) {
   if (!dst.valid() || !writable(dst, region_of(dst).layout, here)) return;
   if (!readable(local, region_of(dst).layout, here) || !pair(dst, local, here)) return;
-  Step step{.kind = StepKind::recv_reduce, .op = op};
-  step.flags = map_when_read(local, here);
+  const uint8_t flags = map_when_read(local, here);
+  Step& step = begin_step(StepKind::recv_reduce, here);
+  step.op = op;
+  step.flags = flags;
   set_dst(step, dst);
   set_src(step, local);
   assign_slot(step);
-  message(step, from, here);
+  address(step, from, here);
+  end_step(step);
 }
 
 void Builder::copy(Chunk dst, Chunk src, Here here) {
@@ -254,11 +264,8 @@ void Builder::copy(Chunk dst, Chunk src, Here here) {
     if (is_raw(src)) map_in_place(src, here);
     return;
   }
-  Step step{.kind = StepKind::copy};
-  step.flags = map_when_read(src, here);
-  set_dst(step, dst);
-  set_src(step, src);
-  add(step, here);
+  const uint8_t flags = map_when_read(src, here);
+  local_step(StepKind::copy, flags, dst, src, Chunk{}, here);
 }
 
 void Builder::reduce(Chunk dst, Chunk a, Chunk b, Here here) {
@@ -266,60 +273,68 @@ void Builder::reduce(Chunk dst, Chunk a, Chunk b, Here here) {
   if (!pair(dst, a, here) || !pair(dst, b, here)) return;
   if (is_raw(b) && !is_raw(a)) std::swap(a, b);  // only the first operand can be mapped when it is read
   if (is_raw(b)) b = mapped(b, here);
-  Step step{.kind = StepKind::reduce, .op = shape_.op == ReduceOp::avg ? ReduceOp::sum : shape_.op};
-  step.flags = map_when_read(a, here);
-  set_dst(step, dst);
-  set_src(step, a);
-  set_src2(step, b);
-  add(step, here);
+  const uint8_t flags = map_when_read(a, here);
+  local_step(StepKind::reduce, flags, dst, a, b, here);
 }
 
 void Builder::measure(Chunk scale, Chunk data, Here here) {
   if (!writable(scale, Layout::scale, here) || !readable(data, Layout::data, here) || !pair(scale, data, here)) return;
-  Step step{.kind = StepKind::measure};
-  set_dst(step, scale);
-  set_src(step, mapped(data, here));
-  add(step, here);
+  data = mapped(data, here);
+  local_step(StepKind::measure, 0, scale, data, Chunk{}, here);
 }
 
 void Builder::encode(Chunk encoded, Chunk data, Chunk scale, Here here) {
   if (!writable(encoded, Layout::encoded, here) || !readable(data, Layout::data, here) || !pair(encoded, data, here)) return;
-  Step step{.kind = StepKind::encode};
-  set_dst(step, encoded);
-  set_src(step, mapped(data, here));
-  if (plan_.codec != nullptr && plan_.codec->needs_scale) {
-    if (!readable(scale, Layout::scale, here) || !pair(encoded, scale, here)) return;
-    set_src2(step, scale);
-  }
-  add(step, here);
+  const bool scaled = plan_.codec != nullptr && plan_.codec->needs_scale;
+  if (scaled && (!readable(scale, Layout::scale, here) || !pair(encoded, scale, here))) return;
+  data = mapped(data, here);
+  local_step(StepKind::encode, 0, encoded, data, scaled ? scale : Chunk{}, here);
 }
 
 void Builder::accumulate(Chunk encoded, Chunk a, Chunk b, Here here) {
   if (!writable(encoded, Layout::encoded, here) || !readable(a, Layout::encoded, here) || !readable(b, Layout::encoded, here)) return;
   if (!pair(encoded, a, here) || !pair(encoded, b, here)) return;
-  Step step{.kind = StepKind::accumulate};
-  set_dst(step, encoded);
-  set_src(step, a);
-  set_src2(step, b);
-  add(step, here);
+  local_step(StepKind::accumulate, 0, encoded, a, b, here);
 }
 
 void Builder::decode(Chunk data, Chunk encoded, Chunk scale, uint16_t summands, Here here) {
   if (!writable(data, Layout::data, here) || !readable(encoded, Layout::encoded, here) || !pair(data, encoded, here)) return;
-  Step step{.kind = StepKind::decode, .summands = summands};
-  set_dst(step, data);
-  set_src(step, encoded);
-  if (plan_.codec != nullptr && plan_.codec->needs_scale) {
-    if (!readable(scale, Layout::scale, here) || !pair(data, scale, here)) return;
-    set_src2(step, scale);
-  }
-  add(step, here);
+  const bool scaled = plan_.codec != nullptr && plan_.codec->needs_scale;
+  if (scaled && (!readable(scale, Layout::scale, here) || !pair(data, scale, here))) return;
+  local_step(StepKind::decode, 0, data, encoded, scaled ? scale : Chunk{}, here);
+  if (error_.ok()) plan_.steps.back().summands = summands;
 }
 
 // --- what every step goes through ------------------------------------------------------------------------------------------
 
-void Builder::message(Step step, int32_t peer, Here here) {
+Step& Builder::begin_step(StepKind kind, Here here) {
+  Step& step = plan_.steps.emplace_back();
+  step.kind = kind;
+  step.level = level_;
+  step.site = site_of(here);
+  return step;
+}
+
+void Builder::end_step(Step& step) {
+  add_dependencies(step);
+  if (plan_.map_in && step.dst_region == kOut && plan_.in_place) {
+    std::fill_n(raw_.begin() + step.dst_begin, step.cells, false);  // the caller's elements are gone
+  }
+}
+
+/// A step without a peer. `src2` may be invalid: none.
+void Builder::local_step(StepKind kind, uint8_t flags, const Chunk& dst, const Chunk& src, const Chunk& src2, Here here) {
   if (!error_.ok()) return;
+  Step& step = begin_step(kind, here);
+  if (kind == StepKind::reduce) step.op = arithmetic_op();
+  step.flags = flags;
+  set_dst(step, dst);
+  set_src(step, src);
+  if (src2.valid()) set_src2(step, src2);
+  end_step(step);
+}
+
+void Builder::address(Step& step, int32_t peer, Here here) {
   if (peer < 0 || peer >= shape_.group.size || peer == shape_.group.position) {
     return fail_at(here, fmt::format("peer {} is not another member of a group of {}", peer, shape_.group.size));
   }
@@ -329,7 +344,6 @@ void Builder::message(Step step, int32_t peer, Here here) {
   }
   PeerTraffic& traffic = traffic_with(step.peer);
   step.ordinal = step.kind == StepKind::send ? traffic.sends++ : traffic.recvs++;
-  add(step, here);
 }
 
 PeerTraffic& Builder::traffic_with(int32_t peer) {
@@ -351,53 +365,64 @@ void Builder::assign_slot(Step& step) {
     plan_.slots.push_back({.place = Place::scratch, .layout = region.layout, .summands = 0, .begin = 0, .end = 0});
     slot_holder_.push_back(kNoStep);
   }
-  step.slot = inbox.slots[inbox.next++ % inbox.slots.size()];
+  step.slot = inbox.slots[inbox.next];
+  inbox.next = (inbox.next + 1) % kMaxInboxSlots;
   Region& slot = plan_.slots[step.slot];
   slot.summands = std::max(slot.summands, region.summands);
   slot.end = std::max(slot.end, step.cells);
   step.slot_after = slot_holder_[step.slot];
-  slot_holder_[step.slot] = static_cast<uint32_t>(plan_.steps.size());
-}
-
-void Builder::add(Step step, Here here) {
-  if (!error_.ok()) return;
-  step.level = level_;
-  step.site = site_of(here);
-  add_dependencies(step);
-  if (tracker_.found().size() > kMaxDependencies) {
-    return fail_at(here, fmt::format("the step waits for more than {} others", kMaxDependencies));
-  }
-  if (plan_.map_in && step.dst_region == kOut && plan_.in_place) {
-    std::fill_n(raw_.begin() + step.dst_begin, step.cells, false);  // the caller's elements are gone
-  }
-  plan_.steps.push_back(step);
+  slot_holder_[step.slot] = static_cast<uint32_t>(plan_.steps.size() - 1);
 }
 
 void Builder::add_dependencies(Step& step) {
-  tracker_.begin(static_cast<uint32_t>(plan_.steps.size()));
+  step.deps_begin = static_cast<uint32_t>(plan_.deps.size());
+  tracker_.begin(static_cast<uint32_t>(plan_.steps.size() - 1), plan_.deps);
   if (step.src_region != kNoRegion) tracker_.read(memory_.first(step.src()), step.cells);
   if (step.src2_region != kNoRegion) tracker_.read(memory_.first(step.src2()), step.cells);
   if (step.dst_region != kNoRegion) tracker_.write(memory_.first(step.dst()), step.cells);
-  step.deps_begin = static_cast<uint32_t>(plan_.deps.size());
-  step.deps_count = static_cast<uint16_t>(tracker_.found().size());
-  for (uint32_t before : tracker_.found()) {
-    plan_.deps.push_back(before);
-    // A send that waits for the peer's apply must not hold up what that apply may wait for. What follows it on the same cells
-    // may do so when it computes here; a plain recv brings a value that the peers made after they had read ours.
-    if (step.kind != StepKind::recv) plan_.steps[before].flags &= static_cast<uint8_t>(~kReadInPlace);
+  const size_t found = plan_.deps.size() - step.deps_begin;
+  step.deps_count = static_cast<uint16_t>(std::min(found, kMaxDependencies));
+  if (found > kMaxDependencies) fail(fmt::format("step {} waits for more than {} others", plan_.steps.size() - 1, kMaxDependencies));
+  for (const uint32_t before : plan_.deps_of(step)) {
+    if (!may_follow_read_in_place(plan_.steps[before], step)) plan_.steps[before].flags &= static_cast<uint8_t>(~kReadInPlace);
   }
 }
 
+/// Whether `next`, which overwrites what `send` sends, may wait until the peer has applied it: the peer must not wait for `next`.
+/// A plain recv is safe, since it brings what the peers made after they had read ours. An exchange (both write what they send) is not,
+/// nor is its round of several ranks, where the messages carry equal numbers. In a ring that reuses a buffer some rounds later, each
+/// apply waits for sends with smaller numbers than its own, so the chain of waits ends. The deadlock checker proves every algorithm.
+bool Builder::may_follow_read_in_place(const Step& send, const Step& next) {
+  if (next.kind == StepKind::recv) return true;
+  return next.kind == StepKind::recv_reduce && next.peer != send.peer && next.ordinal > send.ordinal;
+}
+
 uint16_t Builder::site_of(Here here) {
+  const RecentSite& recent = recent_sites_[static_cast<size_t>(here.line) % recent_sites_.size()];
+  return recent.line == here.line && recent.file == here.file ? recent.index : add_site(here);
+}
+
+uint16_t Builder::add_site(Here here) {
   auto& sites = plan_.sites;
   const auto found =
-      std::find_if(sites.rbegin(), sites.rend(), [&](const Site& site) { return site.file == here.file && site.line == here.line; });
-  if (found != sites.rend()) return static_cast<uint16_t>(sites.rend() - found - 1);
-  sites.push_back({here.file, here.line});
-  return static_cast<uint16_t>(sites.size() - 1);
+      std::find_if(sites.begin(), sites.end(), [&](const Site& site) { return site.line == here.line && site.file == here.file; });
+  const auto index = static_cast<uint16_t>(found - sites.begin());
+  if (found == sites.end()) sites.push_back({here.file, here.line});
+  recent_sites_[static_cast<size_t>(here.line) % recent_sites_.size()] = {here.file, here.line, index};
+  return index;
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Plans stay in the cache, so memory beyond what they need is returned; a little is not worth a copy.
+template <typename T>
+void give_back_slack(std::vector<T>& items) {
+  if (items.capacity() - items.size() > items.size() / 16) items.shrink_to_fit();
+}
+
+}  // namespace
 
 void Builder::fail(std::string text) {
   if (!error_.ok()) return;
@@ -408,24 +433,28 @@ void Builder::fail(std::string text) {
 void Builder::fail_at(Here here, std::string_view text) { fail(fmt::format("{}:{}: {}", base_name(here.file), here.line, text)); }
 
 void Builder::link_successors() {
+  // Counts go two places further, so that after adding up, begin[i + 1] is where step i's list starts; filling the list moves it to its
+  // end, which is where begin[i + 1] belongs.
+  const auto steps = static_cast<uint32_t>(plan_.steps.size());
   std::vector<uint32_t>& begin = plan_.successors_begin;
-  begin.assign(plan_.steps.size() + 1, 0);
-  for (uint32_t before : plan_.deps) ++begin[before + 1];
-  for (size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
+  begin.reserve(steps + size_t{2});
+  begin.assign(steps + size_t{2}, 0);
+  for (const uint32_t before : plan_.deps) ++begin[before + size_t{2}];
+  for (size_t i = 2; i < begin.size(); ++i) begin[i] += begin[i - 1];
   plan_.successors.resize(plan_.deps.size());
-  std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
-  for (uint32_t i = 0; i < plan_.steps.size(); ++i) {
-    for (uint32_t before : plan_.deps_of(plan_.steps[i])) plan_.successors[next[before]++] = i;
+  for (uint32_t i = 0; i < steps; ++i) {
+    for (const uint32_t before : plan_.deps_of(plan_.steps[i])) plan_.successors[begin[before + size_t{1}]++] = i;
   }
+  begin.pop_back();
 }
 
 Result<Plan> Builder::finish() {
   if (error_.ok()) open_windows();
   if (!error_.ok()) return error_;
   link_successors();
-  plan_.steps.shrink_to_fit();
-  plan_.deps.shrink_to_fit();
-  plan_.regions.shrink_to_fit();
+  give_back_slack(plan_.steps);
+  give_back_slack(plan_.deps);
+  give_back_slack(plan_.regions);
   return std::move(plan_);
 }
 

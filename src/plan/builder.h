@@ -72,7 +72,7 @@ class Builder {
   void level(uint8_t level) { level_ = level; }
   void use_codec(const codec::Codec* codec) { plan_.codec = codec; }
   /// Records a failure found by the algorithm itself ("needs a root").
-  void fail(std::string text);
+  [[gnu::cold]] void fail(std::string text);
 
   /// The finished plan, or the first error.
   [[nodiscard]] Result<Plan> finish();
@@ -92,14 +92,19 @@ class Builder {
   [[nodiscard]] bool readable(const Chunk& src, Layout layout, Here here);
   [[nodiscard]] bool writable(const Chunk& dst, Layout layout, Here here);
   [[nodiscard]] bool pair(const Chunk& a, const Chunk& b, Here here);
-  void message(Step step, int32_t peer, Here here);
   void receive_and_reduce(int32_t from, Chunk dst, Chunk local, ReduceOp op, Here here);
-  void add(Step step, Here here);
+  Step& begin_step(StepKind kind, Here here);
+  void end_step(Step& step);
+  void local_step(StepKind kind, uint8_t flags, const Chunk& dst, const Chunk& src, const Chunk& src2, Here here);
+  void address(Step& step, int32_t peer, Here here);
   void add_dependencies(Step& step);
+  [[nodiscard]] static bool may_follow_read_in_place(const Step& send, const Step& next);
   void assign_slot(Step& step);
   uint16_t site_of(Here here);
+  uint16_t add_site(Here here);
   PeerTraffic& traffic_with(int32_t peer);
-  void fail_at(Here here, std::string_view text);
+  [[nodiscard]] ReduceOp arithmetic_op() const { return shape_.op == ReduceOp::avg ? ReduceOp::sum : shape_.op; }
+  [[gnu::cold]] void fail_at(Here here, std::string_view text);
 
   // the element map of `in` (PreMulSum)
   [[nodiscard]] bool is_raw(const Chunk& src) const;
@@ -126,8 +131,14 @@ class Builder {
   std::array<Inbox, 3> inboxes_;       ///< by Layout
   std::vector<uint32_t> slot_holder_;  ///< slot -> the last step that receives into it
   std::vector<uint32_t> traffic_at_;   ///< communicator rank -> 1 + index into Plan::peers, 0: none yet
-  std::vector<bool> raw_;              ///< map_in: grid cell -> `in` still holds the caller's own, unmapped elements
-  std::vector<uint16_t> mirrors_;      ///< map_in: grid cell -> region that holds its mapped copy
+  struct RecentSite {
+    const char* file = nullptr;
+    int line = 0;
+    uint16_t index = 0;
+  };
+  std::array<RecentSite, 16> recent_sites_;  ///< some of Plan::sites, by source line
+  std::vector<bool> raw_;                    ///< map_in: grid cell -> `in` still holds the caller's own, unmapped elements
+  std::vector<uint16_t> mirrors_;            ///< map_in: grid cell -> region that holds its mapped copy
 };
 
 /// Builds one rank's plan with `algorithm`: checks its needs against the shape, emits, finishes. `ranks` as in Builder.

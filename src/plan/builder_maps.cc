@@ -37,10 +37,7 @@ Chunk Builder::mapped(Chunk src, Here here) {
   }
   const Chunk mirror = scratch(src.begin, src.end);
   if (!mirror.valid()) return src;
-  Step step{.kind = StepKind::map, .flags = kMapIn};
-  set_dst(step, mirror);
-  set_src(step, src);
-  add(step, here);
+  local_step(StepKind::map, kMapIn, mirror, src, Chunk{}, here);
   std::fill(mirrors_.begin() + src.begin, mirrors_.begin() + src.end, mirror.region);
   return mirror;
 }
@@ -51,10 +48,7 @@ void Builder::map_in_place(const Chunk& src, Here here) {
     uint32_t end = begin;
     while (end < src.end && raw_[end] == raw_[begin]) ++end;
     if (raw_[begin]) {
-      Step step{.kind = StepKind::map, .flags = kMapIn};
-      set_dst(step, {kOut, begin, end});
-      set_src(step, {kIn, begin, end});
-      add(step, here);
+      local_step(StepKind::map, kMapIn, {kOut, begin, end}, {kIn, begin, end}, Chunk{}, here);
     }
     begin = end;
   }
@@ -80,10 +74,7 @@ void Builder::complete(Chunk chunk, Here here) {
       return;
     }
   }
-  Step step{.kind = StepKind::map, .flags = kMapOut};
-  set_dst(step, chunk);
-  set_src(step, chunk);
-  add(step, here);
+  local_step(StepKind::map, kMapOut, chunk, chunk, Chunk{}, here);
 }
 
 }  // namespace isthmus::plan

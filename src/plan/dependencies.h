@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "plan/plan.h"
@@ -16,14 +15,35 @@ class DependencyTracker {
   /// There are `cells` memory cells from now on; nobody has touched the new ones.
   void resize(uint32_t cells) { cells_.resize(cells); }
 
-  /// Starts step `step` (numbers must rise); what it depends on is collected anew.
-  void begin(uint32_t step);
+  /// Makes room for that many steps.
+  void reserve(size_t steps) {
+    seen_by_.reserve(steps);
+    readers_.reserve(steps);
+  }
+
+  /// Starts step `step` (0, 1, 2, ...): its predecessors will be appended to `found`, each once.
+  void begin(uint32_t step, std::vector<uint32_t>& found) {
+    step_ = step;
+    found_ = &found;
+    seen_by_.push_back(step);  // never its own predecessor
+  }
   /// The step reads memory cells [first, first + cells): it waits for their writers.
-  void read(uint32_t first, uint32_t cells);
+  void read(uint32_t first, uint32_t cells) {
+    for (uint32_t i = first; i < first + cells; ++i) {
+      depend_on(cells_[i].writer);
+      readers_.push_back({step_, cells_[i].readers});
+      cells_[i].readers = static_cast<uint32_t>(readers_.size() - 1);
+    }
+  }
   /// The step writes them: it waits for their readers, or where there are none, for their writer. Call after its reads.
-  void write(uint32_t first, uint32_t cells);
-  /// The step's predecessors, each once.
-  [[nodiscard]] std::span<const uint32_t> found() const { return found_; }
+  void write(uint32_t first, uint32_t cells) {
+    for (uint32_t i = first; i < first + cells; ++i) {
+      Cell& cell = cells_[i];
+      if (cell.readers == kNone) depend_on(cell.writer);  // otherwise implied: every reader waits for the writer
+      for (uint32_t at = cell.readers; at != kNone; at = readers_[at].next) depend_on(readers_[at].step);
+      cell = {.writer = step_, .readers = kNone};
+    }
+  }
 
   /// How many of these memory cells have been written.
   [[nodiscard]] uint32_t written(uint32_t first, uint32_t cells) const;
@@ -40,12 +60,16 @@ class DependencyTracker {
     uint32_t step;
     uint32_t next;
   };
-  void depend_on(uint32_t step);
+  void depend_on(uint32_t step) {
+    if (step == kNoStep || seen_by_[step] == step_) return;
+    seen_by_[step] = step_;
+    found_->push_back(step);
+  }
 
   std::vector<Cell> cells_;
   std::vector<Reader> readers_;
   std::vector<uint32_t> seen_by_;  ///< step -> the last step that lists it
-  std::vector<uint32_t> found_;
+  std::vector<uint32_t>* found_ = nullptr;
   uint32_t step_ = 0;
 };
 

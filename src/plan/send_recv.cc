@@ -25,17 +25,22 @@ void clear(Plan& plan, int32_t rank, int32_t ranks) {
   plan.regions[kOut].place = Place::out;
   plan.steps.clear();
   plan.deps.clear();
-  plan.successors.clear();
+  plan.successors.assign(static_cast<size_t>(ranks), 0);
   plan.slots.clear();
   plan.peers.clear();
   plan.sites.assign(1, Site{"send_recv", 0});
 }
 
-/// The number of this message within (sender, receiver).
+/// The number of this message within (sender, receiver). While such a plan is built, its successor list, which ends up empty, tells
+/// where in `peers` a rank is (1 + index): that memory is there already and stays with the plan.
 uint32_t next_ordinal(Plan& plan, const Transfer& transfer) {
-  auto at = std::find_if(plan.peers.begin(), plan.peers.end(), [&](const PeerTraffic& traffic) { return traffic.peer == transfer.peer; });
-  if (at == plan.peers.end()) at = plan.peers.insert(at, PeerTraffic{.peer = transfer.peer});
-  return transfer.is_send ? at->sends++ : at->recvs++;
+  uint32_t& at = plan.successors[static_cast<size_t>(transfer.peer)];
+  if (at == 0) {
+    plan.peers.push_back({.peer = transfer.peer});
+    at = static_cast<uint32_t>(plan.peers.size());
+  }
+  PeerTraffic& traffic = plan.peers[at - 1];
+  return transfer.is_send ? traffic.sends++ : traffic.recvs++;
 }
 
 Step message(Plan& plan, const Transfer& transfer, uint32_t cell) {
@@ -107,6 +112,7 @@ Status build_send_recv(int32_t rank, int32_t ranks, std::span<const Transfer> tr
   binding.offsets.resize(plan.grid.cells() + size_t{1}, 0);
   binding.count = binding.offsets.back();
   ISTHMUS_TRY(add_copies(plan, transfers));
+  plan.successors.clear();
   plan.successors_begin.assign(plan.steps.size() + 1, 0);
   return {};
 }

@@ -64,11 +64,10 @@ void derive_dependencies(Plan& plan) {
   std::vector<std::vector<uint32_t>> before;
   for (uint32_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
-    tracker.begin(i);
+    tracker.begin(i, before.emplace_back());
     if (step.src().valid()) tracker.read(memory.first(step.src()), step.cells);
     if (step.src2().valid()) tracker.read(memory.first(step.src2()), step.cells);
     if (step.dst().valid()) tracker.write(memory.first(step.dst()), step.cells);
-    before.emplace_back(tracker.found().begin(), tracker.found().end());
   }
   set_dependencies(plan, before);
 }

@@ -159,13 +159,47 @@ TEST(PlanBuilder, WritersWaitForReadersAndSuccessorsMirrorDependencies) {
   EXPECT_EQ(plan.successors.size(), plan.deps.size());
 }
 
+bool all_sends_are_read_in_place(const Plan& plan) {
+  return std::all_of(plan.steps.begin(), plan.steps.end(),
+                     [](const Step& step) { return step.kind != StepKind::send || (step.flags & kReadInPlace) != 0; });
+}
+
 TEST(PlanBuilder, ExchangesInPlaceAreNotReadInPlace) {
   Shape shape = shape_of(Collective::allreduce, 2, 0);
   shape.in_place = true;
   Builder b(shape);
   b.send(1, b.in(0, 1));
   b.recv_reduce(1, b.out(0, 1), b.in(0, 1));
-  EXPECT_FALSE(finished(b).steps[0].flags & kReadInPlace);
+  EXPECT_FALSE(all_sends_are_read_in_place(finished(b)));
+}
+
+TEST(PlanBuilder, RotationsInPlaceAreNotReadInPlace) {
+  Shape shape = shape_of(Collective::allreduce, 3, 0);
+  shape.in_place = true;
+  Builder b(shape);
+  b.send(1, b.in(0, 1));
+  b.recv_reduce(2, b.out(0, 1), b.in(0, 1));
+  EXPECT_FALSE(all_sends_are_read_in_place(finished(b)));
+}
+
+TEST(PlanBuilder, RingsThatReuseABufferLaterAreReadInPlace) {
+  Builder b(shape_of(Collective::reduce_scatter, 4, 0));
+  const Chunk relays[] = {b.scratch(0, 1), b.scratch(0, 1)};
+  b.send(1, b.in(3, 4));
+  b.recv_reduce(3, relays[0], b.in(2, 3));
+  for (uint32_t round = 1; round < 4; ++round) {
+    b.send(1, relays[(round + 1) % 2]);
+    b.recv_reduce(3, relays[round % 2], b.in(2, 3));
+  }
+  EXPECT_TRUE(all_sends_are_read_in_place(finished(b)));
+}
+
+TEST(PlanBuilder, SendsBeforeALocalWriteAreNotReadInPlace) {
+  Builder b(shape_of(Collective::allreduce, 2, 0));
+  b.copy(b.out(0, 1), b.in(0, 1));
+  b.send(1, b.out(0, 1));
+  b.reduce(b.out(0, 1), b.out(0, 1), b.in(0, 1));
+  EXPECT_FALSE(all_sends_are_read_in_place(finished(b)));
 }
 
 // --- inbox -----------------------------------------------------------------------------------------------------------------
