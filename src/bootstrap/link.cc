@@ -60,6 +60,13 @@ Status Link::flush() {
 }
 
 Result<std::optional<Message>> Link::receive() {
+  if (!failure_.ok()) return failure_;
+  auto message = next_message();
+  if (!message.ok()) failure_ = message.status();
+  return message;
+}
+
+Result<std::optional<Message>> Link::next_message() {
   if (header_bytes_ < header_.size()) {
     ISTHMUS_ASSIGN(const bool complete, read_header());
     if (!complete) return std::optional<Message>();

@@ -61,6 +61,7 @@ class Link {
     [[nodiscard]] size_t bytes() const { return header.size() + body->size(); }
   };
 
+  Result<std::optional<Message>> next_message();
   Result<bool> read_header();
   Result<bool> read_body();
 
@@ -77,6 +78,7 @@ class Link {
   size_t body_bytes_ = 0;  ///< as announced
   size_t received_ = 0;    ///< of the body
   std::vector<std::byte> body_;
+  Status failure_;  ///< of receive()
 };
 
 /// Adds a stream's or listener's descriptor unless it has none (the simulator's).
