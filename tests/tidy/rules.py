@@ -83,7 +83,7 @@ FORBIDDEN_CODE = [
 ]
 
 
-OWNED = re.compile(r"\bunique_ptr<[^;]*>\s*\w*[({]\s*$")  # what precedes a new whose result is owned at once
+OWNED = re.compile(r"\b(?:unique|shared)_ptr<[^;]*>\s*\w*[({]\s*$")  # what precedes a new whose result is owned at once
 WITHOUT_INCLUDES = re.compile(r"^[ \t]*#[ \t]*include[^\n]*", re.MULTILINE)  # <new> is no allocation
 
 
