@@ -45,7 +45,7 @@ def check_headings(tree: Tree) -> Iterator[Finding]:
         if not (file.is_cxx or _is_script(file)):
             continue
         lines = _first_lines(file)
-        if not lines or lines[0].strip("/#* ") != SPDX:
+        if not lines or not re.fullmatch(rf"(//|#|/\*) {SPDX}( \*/)?", lines[0]):
             yield file.path, 1, "licence", f"the first line must be '{'//' if file.is_cxx else '#'} {SPDX}'"
         elif len(lines) < 2 or not lines[1].startswith(("//", "/*", " *", "#", '"""')) or lines[1].startswith("#include"):
             yield file.path, 2, "opening", "an opening comment must say what the file is, who uses it and what can fail"
