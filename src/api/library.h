@@ -40,6 +40,8 @@ class Library {
 
   exec::Driver& driver() { return *driver_; }
   exec::ControlThread& control() { return control_; }
+  /// Gives what this process has to say about a failure a moment to get out.
+  void last_words() { control_.settle(50 * kMillisecondNs); }
   comm::Context context(exec::Driver::Lock& lock) { return {.process = *lock, .selector = *selector_}; }
 
   // Handles; all under the driver's lock.
@@ -77,7 +79,10 @@ ncclResult_t entry(Body&& body) {
   try {
     auto library = Library::get();
     if (!library.ok()) return report(library.status());
-    return report(body(**library));
+    const Status status = body(**library);
+    // The others are told before the caller knows, who may exit at once.
+    if (!status.ok() && status.code() != Code::invalid_argument && status.code() != Code::in_progress) (*library)->last_words();
+    return report(status);
   } catch (const std::bad_alloc&) {
     return report(system_error("out of memory"));
   } catch (const std::exception& failure) {

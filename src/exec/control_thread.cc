@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "exec/driver.h"
 
@@ -53,6 +54,18 @@ void ControlThread::remove(const std::shared_ptr<Task>& task) {
   turn_over_.wait(lock, [this] { return !in_turn_; });
 }
 
+void ControlThread::settle(TimeNs limit_ns) {
+  // One turn to say it, one for the hub to hear it and pass it on, and the one that may be under way.
+  constexpr uint64_t kTurns = 3;
+  const TimeNs until = Driver::now() + limit_ns;
+  std::unique_lock lock(mutex_);
+  const uint64_t enough = turns_ + kTurns;
+  while (!tasks_.empty() && turns_ < enough && Driver::now() < until) {
+    wake();
+    turn_over_.wait_for(lock, std::chrono::milliseconds(1));
+  }
+}
+
 void ControlThread::wake() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
@@ -92,6 +105,7 @@ void ControlThread::run() {
     lock.lock();
     for (const auto& task : over) std::erase(tasks_, task);
     in_turn_ = false;
+    ++turns_;
     turn_over_.notify_all();
     lock.unlock();
     over.clear();

@@ -39,6 +39,9 @@ class ControlThread {
   void remove(const std::shared_ptr<Task>& task);
   /// Polls all tasks soon. Any thread.
   void wake();
+  /// Returns once what was queued on the tasks so far is on its way, also through a hub among them; at most after `limit_ns`. Not while
+  /// holding anything that tasks need.
+  void settle(TimeNs limit_ns);
 
  private:
   void run();
@@ -48,6 +51,7 @@ class ControlThread {
   std::condition_variable turn_over_;
   std::vector<std::shared_ptr<Task>> tasks_;
   bool in_turn_ = false;  ///< tasks are being polled, without the mutex
+  uint64_t turns_ = 0;
   bool stop_ = false;
   int wake_fd_;
   std::thread thread_;

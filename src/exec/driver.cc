@@ -58,10 +58,16 @@ void Driver::wake() {
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));  // full means a wake-up is on its way already
 }
 
-// Threads that submit, abort or ask get the lock between two polls.
+// Threads that submit, abort or ask get the lock between two polls. A woken thread needs a moment to run, and the lock is not fair:
+// taking it back at once could keep them out for good.
 void Driver::let_others_in(Lock& lock) {
+  constexpr int kMostYields = 200;
+  const int before = contenders_.load();
   lock.lock_.unlock();
-  sched_yield();
+  for (int i = 0; i < kMostYields; ++i) {
+    sched_yield();
+    if (before == 0 || contenders_.load() < before) break;
+  }
   lock.lock_.lock();
 }
 

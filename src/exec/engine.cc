@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kMaxOrphans = 4096;
 constexpr TimeNs kWatchPeriodNs = 10 * kMillisecondNs;
 constexpr TimeNs kStallNs = 250 * kMillisecondNs;    ///< after so long without traffic the ranks compare their calls
+constexpr TimeNs kVerdictNs = 200 * kMillisecondNs;  ///< so long a run that lost a peer waits to hear who died first
 constexpr TimeNs kExplainNs = 750 * kMillisecondNs;  ///< so long an unexplained mismatch waits for the other side's account
 }  // namespace
 
@@ -234,7 +235,7 @@ std::span<std::byte> Engine::keep_early(Endpoint& endpoint, const FrameHeader& h
                     (lane.active == nullptr || static_cast<int32_t>(header.sequence - lane.active->signature().sequence) < 0);
   const bool control = wire::payload_bytes(header) == 0 && header.type != FrameType::data;
   if (over && control) return {};  // a grant or want that crossed the end of its call
-  if (over) {  // the ranks made different calls, and mine is over
+  if (over) {                      // the ranks made different calls, and mine is over
     if (endpoint.observer != nullptr) endpoint.observer->on_suspect(header.source, header.call_class, header.sequence);
     ++core_.counters.stray_frames;
     return {};
@@ -306,7 +307,7 @@ void Engine::on_peer_failed(transport::PeerId peer, const Status& why) {
       if (rank == endpoint->rank || endpoint->flows[static_cast<size_t>(rank)].peer != peer) continue;
       for (Lane& lane : endpoint->lanes) {
         if (lane.active != nullptr && lane.active->running() && lane.active->involves(rank)) {
-          lane.active->fail(Status(why.code(), fmt::format("rank {}: {}", rank, why.text()), rank));
+          lane.active->bereave(Status(why.code(), why.text(), rank));
         }
       }
     }
@@ -316,6 +317,11 @@ void Engine::on_peer_failed(transport::PeerId peer, const Status& why) {
 void Engine::watch() {
   for (const auto& run : runs_) {
     if (!run->running()) continue;
+    run->stamp(core_.now);
+    if (!run->bereaved().ok() && core_.now - run->bereaved_since(core_.now) > kVerdictNs) {
+      run->fail(run->bereaved());
+      continue;
+    }
     const TimeNs waited_ns = core_.now - run->last_traffic_ns();
     const TimeNs age_ns = core_.now - run->started_ns();
     if (run->suspect_since_ns() != 0 && core_.now - run->suspect_since_ns() > kExplainNs) {

@@ -28,7 +28,9 @@ Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
   slot_ = slot;
   status_ = Status();
   running_ = false;
-  warned_ = stalled_ = false;
+  stamped_ = warned_ = stalled_ = false;
+  bereaved_ = Status();
+  bereaved_since_ns_ = 0;
   suspect_since_ns_ = 0;
   key_ = signature_.key(endpoint.communicator, call.plan_tag);
   peers_.assign(program_->peers.size(), PeerState{});
@@ -73,9 +75,9 @@ void Run::suspect(const FrameHeader& header) {
 }
 
 Status Run::suspicion() const {
-  return invalid_usage(fmt::format("mismatch: rank {} made another call than {} of rank {}", suspect_rank_, signature_.to_text(),
-                                   endpoint_->rank),
-                       suspect_rank_);
+  return invalid_usage(
+      fmt::format("mismatch: rank {} made another call than {} of rank {}", suspect_rank_, signature_.to_text(), endpoint_->rank),
+      suspect_rank_);
 }
 
 void Run::start() {

@@ -60,6 +60,16 @@ class Run {
   /// Changes whenever the run is emptied, so that tokens and queued work of an earlier call are told apart.
   [[nodiscard]] uint16_t generation() const { return generation_; }
   [[nodiscard]] TimeNs started_ns() const { return started_ns_; }
+  /// The first watch after the start sets the clock: submitting knows no time.
+  void stamp(TimeNs now) {
+    if (!std::exchange(stamped_, true)) started_ns_ = last_traffic_ns_ = now;
+  }
+  /// A transport has lost a peer that this run needs. The control plane, which knows who died first, is given a moment to say so.
+  void bereave(const Status& why) {
+    if (bereaved_.ok()) bereaved_ = why;
+  }
+  [[nodiscard]] const Status& bereaved() const { return bereaved_; }
+  [[nodiscard]] TimeNs bereaved_since(TimeNs now) { return bereaved_since_ns_ == 0 ? bereaved_since_ns_ = now : bereaved_since_ns_; }
   [[nodiscard]] TimeNs last_traffic_ns() const { return last_traffic_ns_; }
   /// True if a message to or from that rank is still missing.
   [[nodiscard]] bool involves(int32_t rank) const;
@@ -152,7 +162,9 @@ class Run {
   uint32_t slot_ = 0;
   bool running_ = false;
   bool draining_ = false;
-  bool warned_ = false, stalled_ = false;
+  bool stamped_ = false, warned_ = false, stalled_ = false;
+  Status bereaved_;
+  TimeNs bereaved_since_ns_ = 0;
   TimeNs suspect_since_ns_ = 0;
   int32_t suspect_rank_ = -1;
   uint16_t generation_ = 0;

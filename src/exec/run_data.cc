@@ -114,7 +114,7 @@ bool Run::view_piece(const plan::Step& step, Inbound& message, uint64_t offset, 
   const std::span<std::byte> bounce = staging ? message.stage.span().subspan(offset, bytes) : core_.bounce.span();
   auto seen = flow.transport->view(flow.peer, wire::decode_remote(message.remote), offset, bytes, bounce);
   if (!seen.ok()) {
-    fail(seen.status());
+    bereave(Status(seen.status().code(), seen.status().text(), step.peer));
     return false;
   }
   if (!staging) {
