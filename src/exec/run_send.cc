@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends and their flow control: a message is offered where the peer can read it in place; else pushed once the peer has granted
-// its ordinal or while credit lasts; else it waits. Called by the step machine. A refused send ends the run.
+// its ordinal or while credit lasts; else it waits. Called by the step machine. A send that the transport refuses means that the peer is lost.
 #include <algorithm>
 #include <utility>
 
@@ -70,7 +70,7 @@ bool Run::offer(uint32_t index, std::span<const std::byte> memory) {
   header.key = key_of(index);
   if ((step.flags & plan::kReadInPlace) == 0) header.flags = wire::kStage;
   core_.counters.offered_bytes += memory.size();
-  if (Status sent = flow.transport->send(flow.peer, header, payload, transport::kNoToken); !sent.ok()) fail(sent);
+  if (Status sent = flow.transport->send(flow.peer, header, payload, transport::kNoToken); !sent.ok()) bereave(sent);
   return true;
 }
 
@@ -91,7 +91,7 @@ bool Run::push(uint32_t index, std::span<const std::byte> memory) {
     header.flags = wire::kEager;
   }
   core_.counters.pushed_bytes += memory.size();
-  if (Status sent = flow.transport->send(flow.peer, header, memory, token_of(slot_, generation_, index)); !sent.ok()) fail(sent);
+  if (Status sent = flow.transport->send(flow.peer, header, memory, token_of(slot_, generation_, index)); !sent.ok()) bereave(sent);
   return true;
 }
 
@@ -141,7 +141,7 @@ void Run::send_control(uint32_t peer, FrameType type, uint32_t ordinal, uint64_t
   const Flow& flow = endpoint_->flows[static_cast<size_t>(program_->peers[peer].rank)];
   FrameHeader header = header_to(peer, type, ordinal);
   header.length = length;
-  if (Status sent = flow.transport->send(flow.peer, header, {}, transport::kNoToken); !sent.ok()) fail(sent);
+  if (Status sent = flow.transport->send(flow.peer, header, {}, transport::kNoToken); !sent.ok()) bereave(sent);
 }
 
 void Run::on_control(const FrameHeader& header) {
