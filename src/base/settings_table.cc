@@ -223,7 +223,7 @@ constexpr std::array kDefinitions = {
         "Network interfaces: a list of prefixes; = in front asks for exact names, ^ excludes. Empty: all that others can reach.",
         any_text<&Settings::socket_ifname>},
     SettingDefinition{"ISTHMUS_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", "AF_INET or AF_INET6. Empty: both.", socket_family},
-    SettingDefinition{"ISTHMUS_PORTS", "", "", "The ports to listen on, such as 4000-4100. Empty: any.", ports},
+    SettingDefinition{"ISTHMUS_PORT_RANGE", "", "", "The ports to listen on, such as 4000-4100. Empty: any.", ports},
     SettingDefinition{"ISTHMUS_TCP_STREAMS", "", "1", "Connections to each rank of another host.", tcp_streams},
     SettingDefinition{
         "ISTHMUS_ALGO", "NCCL_ALGO", "",
@@ -232,7 +232,8 @@ constexpr std::array kDefinitions = {
         algorithm, nccl_algorithm},
     SettingDefinition{"ISTHMUS_RULES_FILE", "", "", "A rule table (which algorithm for which size) that goes before the built-in one.",
                       any_text<&Settings::rules_file>},
-    SettingDefinition{"ISTHMUS_DETERMINISTIC", "", "0", "Choose algorithms by size, ranks and topology only, never by measurement.",
+    SettingDefinition{"ISTHMUS_DETERMINISTIC", "", "0",
+                      "Choose algorithms by size, ranks and topology only, never by measurement (today the only way there is).",
                       yes_or_no<&Settings::deterministic>},
     SettingDefinition{"ISTHMUS_CHECK_PLANS", "", "0", "Prove every plan (result and freedom from deadlock) before its first use.",
                       yes_or_no<&Settings::check_plans>},

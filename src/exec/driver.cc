@@ -3,12 +3,16 @@
 // host has a CPU for every local rank, else it gives the CPU away; after a while it sleeps on the transports' descriptors.
 #include "exec/driver.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
 
 namespace isthmus::exec {
 
@@ -138,8 +142,46 @@ void Driver::block(Lock& lock, TimeNs until_ns, std::vector<pollfd>& fds) {
   if (turn == turn_) process_->disarm();  // else the next owner has armed for itself
 }
 
+namespace {
+
+// "0-3,8" as a CPU set; nothing if the text is no such list.
+std::optional<cpu_set_t> parse_cpus(const std::string& text) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  for (const char* at = text.c_str(); *at != 0;) {
+    char* end = nullptr;
+    const unsigned long first = std::strtoul(at, &end, 10);
+    unsigned long last = first;
+    if (end == at) return {};
+    if (*end == '-') {
+      at = end + 1;
+      last = std::strtoul(at, &end, 10);
+      if (end == at) return {};
+    }
+    if (last < first || last >= CPU_SETSIZE || (*end != ',' && *end != 0)) return {};
+    for (unsigned long cpu = first; cpu <= last; ++cpu) CPU_SET(cpu, &cpus);
+    at = *end == ',' ? end + 1 : end;
+  }
+  return cpus;
+}
+
+}  // namespace
+
+// The thread goes where the setting says, else wherever the process may run.
+void Driver::place_thread() {
+  const std::string& text = process_->settings().progress_cpus;
+  if (text.empty()) return;
+  const std::optional<cpu_set_t> cpus = parse_cpus(text);
+  if (!cpus || pthread_setaffinity_np(thread_.native_handle(), sizeof(*cpus), &*cpus) != 0) {
+    process_->log().warn("ISTHMUS_PROGRESS_CPUS={} names no CPUs that this process may use: the progress thread runs anywhere", text);
+  }
+}
+
 void Driver::run_in_background() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { background(); });
+  if (!thread_.joinable()) {
+    thread_ = std::thread([this] { background(); });
+    place_thread();
+  }
   changed_.notify_all();
   wake();
 }

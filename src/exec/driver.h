@@ -60,6 +60,7 @@ class Driver {
   void make_progress(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns);
   void block(Lock& lock, TimeNs until_ns, std::vector<pollfd>& fds);
   void background();
+  void place_thread();
 
   std::unique_ptr<Process> process_;
   std::mutex mutex_;

@@ -2,8 +2,11 @@
 // The cache behind PlanCache::get. Called under the Process's lock; fails only where building a plan fails.
 #include "exec/plan_cache.h"
 
+#include <vector>
+
 #include "base/hash.h"
 #include "plan/builder.h"
+#include "plan/check.h"
 
 namespace isthmus::exec {
 
@@ -16,6 +19,24 @@ size_t PlanCache::Hash::operator()(const PlanKey& key) const {
   return hasher.value();
 }
 
+namespace {
+
+// Proves the plans of all ranks for a count with odd remainders. Ranks are assumed to call in place alike.
+Status prove(const plan::Algorithm& algorithm, plan::Shape shape) {
+  std::vector<plan::Plan> world;
+  for (int32_t position = 0; position < shape.group.size; ++position) {
+    shape.group.position = position;
+    ISTHMUS_ASSIGN(plan::Plan plan, plan::build(algorithm, shape));
+    world.push_back(std::move(plan));
+  }
+  const uint64_t count = 2 * static_cast<uint64_t>(shape.group.size) + 1;
+  ISTHMUS_TRY(plan::check_symbolic(world, count));
+  ISTHMUS_TRY(plan::check_deadlock(world, count, plan::Reads::pushed));
+  return plan::check_deadlock(world, count, plan::Reads::in_place);
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const Program>> PlanCache::get(const PlanKey& key, const plan::Shape& shape) {
   if (const auto found = index_.find(key); found != index_.end()) {
     ++hits_;
@@ -23,6 +44,9 @@ Result<std::shared_ptr<const Program>> PlanCache::get(const PlanKey& key, const 
     return entries_.front().program;
   }
   ++misses_;
+  if (prove_) {
+    ISTHMUS_TRY(prove(*key.algorithm, shape));
+  }
   ISTHMUS_ASSIGN(plan::Plan plan, plan::build(*key.algorithm, shape));
   auto program = std::make_shared<const Program>(std::move(plan));
   const uint64_t bytes = program->bytes();

@@ -30,7 +30,8 @@ struct PlanKey {
 
 class PlanCache {
  public:
-  explicit PlanCache(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  /// With `prove`, a plan is built for all ranks and proved before its first use; a plan that cannot be proved is refused.
+  explicit PlanCache(uint64_t max_bytes, bool prove = false) : max_bytes_(max_bytes), prove_(prove) {}
 
   /// The program of `key`; built from `shape` with the key's algorithm when it is not here. A hit allocates nothing.
   Result<std::shared_ptr<const Program>> get(const PlanKey& key, const plan::Shape& shape);
@@ -50,6 +51,7 @@ class PlanCache {
   };
 
   uint64_t max_bytes_;
+  bool prove_;
   uint64_t bytes_ = 0, hits_ = 0, misses_ = 0;
   std::list<Entry> entries_;  ///< most recently used first
   std::unordered_map<PlanKey, std::list<Entry>::iterator, Hash> index_;

@@ -33,7 +33,7 @@ Process::Process(Settings settings, Identity identity, Logger log, transport::Ne
       log_(std::move(log)),
       network_(network),
       engine_(limits_of(settings_), watch_of(settings_), kernels::select_target(settings_.simd), pool_),
-      plans_(settings_.plan_cache_bytes),
+      plans_(settings_.plan_cache_bytes, settings_.check_plans),
       next_stream_(0x15750000) {
   auto loopback = std::make_unique<transport::Loopback>(engine_);
   (void)loopback->add_peer(0, {});  // the first peer of a fresh loopback is always accepted

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends and their flow control: a message is offered where the peer can read it in place; else pushed once the peer has granted
-// its ordinal or while credit lasts; else it waits. Called by the step machine. A send that the transport refuses means that the peer is lost.
+// its ordinal or while credit lasts; else it waits. Called by the step machine. A send that the transport refuses means that the peer is
+// lost.
 #include <algorithm>
 #include <utility>
 

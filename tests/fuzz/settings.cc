@@ -24,7 +24,7 @@ std::vector<Bytes> seeds() {
   for (const SettingRow& row : report.rows) everything += std::string(row.name) + "=" + std::string(row.default_text) + "\n";
   return {
       to_bytes(everything),
-      to_bytes("ISTHMUS_SETUP_TIMEOUT=1.5s\nISTHMUS_EAGER_BYTES=4KiB\nNCCL_DEBUG=INFO\nISTHMUS_PORTS=4000-4100\n"),
+      to_bytes("ISTHMUS_SETUP_TIMEOUT=1.5s\nISTHMUS_EAGER_BYTES=4KiB\nNCCL_DEBUG=INFO\nISTHMUS_PORT_RANGE=4000-4100\n"),
       to_bytes("ISTHMUS_ALGO=allreduce:ring,broadcast:binomial\nNCCL_ALGO=^Ring;allreduce:tree\nISTHMUS_PROGRESS_CPUS=0-3,8\n"),
       to_bytes("  NCCL_SOCKET_IFNAME = ^docker,lo \n\n#\nISTHMUS_TYPO=1\nNCCL_DEBUG_SUBSYS=^INIT,NET\n"),
   };

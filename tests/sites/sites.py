@@ -27,7 +27,7 @@ import traceback
 from fabric import Counters, Fabric, enter_command
 from layout import Host, Link, parse_layout, parse_rate
 
-HOLDERS = "ISTHMUS_TEST_SITES"  # tells --enter which process holds which host: h0=12,h1=15
+HOLDERS = "ISTHMUS_RUN_SITES"  # tells --enter which process holds which host: h0=12,h1=15
 ENDING_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 GRACE_S = 15  # for the program, after the first signal or the timeout
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x08000000, 0x20000000, 0x40000000

@@ -66,7 +66,7 @@ TEST(Settings, ParsesUnits) {
   auto settings = parse({{"ISTHMUS_SETUP_TIMEOUT", "500ms"},
                          {"ISTHMUS_PEER_TIMEOUT", " 2m "},
                          {"ISTHMUS_EAGER_BYTES", "1M"},
-                         {"ISTHMUS_PORTS", "4000-4100"},
+                         {"ISTHMUS_PORT_RANGE", "4000-4100"},
                          {"ISTHMUS_AUTH", "None"},
                          {"ISTHMUS_DETERMINISTIC", "on"},
                          {"ISTHMUS_TCP_STREAMS", "8"},
@@ -81,7 +81,7 @@ TEST(Settings, ParsesUnits) {
   EXPECT_TRUE(settings->deterministic);
   EXPECT_EQ(settings->tcp_streams, 8u);
   EXPECT_EQ(settings->temp_dir, "/scratch");
-  EXPECT_EQ(parse({{"ISTHMUS_PORTS", "4000"}})->port_last, 4000);
+  EXPECT_EQ(parse({{"ISTHMUS_PORT_RANGE", "4000"}})->port_last, 4000);
 }
 
 TEST(Settings, BadValuesOfOursFailWithNameValueAndWhatIsAccepted) {
@@ -89,7 +89,7 @@ TEST(Settings, BadValuesOfOursFailWithNameValueAndWhatIsAccepted) {
               AllOf(HasSubstr("ISTHMUS_SETUP_TIMEOUT"), HasSubstr("soon"), HasSubstr("environment"), HasSubstr("30s")));
   EXPECT_THAT(error_of({{"ISTHMUS_AUTH", "tls"}}), HasSubstr("psk, none"));
   for (const char* bad : {"0", "4100-4000", "4000-", "-4000", "70000", "a-b"}) {
-    EXPECT_THAT(error_of({{"ISTHMUS_PORTS", bad}}), HasSubstr("4000-4100")) << bad;
+    EXPECT_THAT(error_of({{"ISTHMUS_PORT_RANGE", bad}}), HasSubstr("4000-4100")) << bad;
   }
   EXPECT_THAT(error_of({{"ISTHMUS_TCP_STREAMS", "0"}}), HasSubstr("1 to 64"));
   EXPECT_THAT(error_of({{"ISTHMUS_SOCKET_FAMILY", "AF_UNIX"}}), HasSubstr("AF_INET6"));

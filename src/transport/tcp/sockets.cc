@@ -197,7 +197,7 @@ Result<std::unique_ptr<Listener>> Sockets::listen(const Address& address) {
     if (fd.valid()) return as_listener(std::move(fd), options_.accepted);
   }
   if (!any_port) return socket_error("listen on", address, EADDRINUSE);
-  return system_error(fmt::format("listen on {}: no free port in {}..{}; widen ISTHMUS_PORTS", to_string(address), first, last));
+  return system_error(fmt::format("listen on {}: no free port in {}..{}; widen ISTHMUS_PORT_RANGE", to_string(address), first, last));
 }
 
 Result<std::unique_ptr<Stream>> Sockets::connect(const Address& to, const StreamOptions& options) {
