@@ -39,6 +39,7 @@ std::string claim(const std::string& wanted) {
 
 std::vector<double> in_microseconds(const std::vector<double>& seconds) {
   std::vector<double> result;
+  result.reserve(seconds.size());
   for (double time : seconds) result.push_back(time * kMicroseconds);
   return result;
 }

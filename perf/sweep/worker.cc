@@ -35,7 +35,8 @@ Worker::Worker(Job& job, Team& team, Report& report, Watchdog& watchdog, int thr
       collective_(job.collective()),
       thread_(thread),
       ranks_(std::span(job.ranks())
-                 .subspan(static_cast<size_t>(thread * options_.ranks_per_thread), static_cast<size_t>(options_.ranks_per_thread))),
+                 .subspan(static_cast<size_t>(thread) * static_cast<size_t>(options_.ranks_per_thread),
+                          static_cast<size_t>(options_.ranks_per_thread))),
       spoil_pending_(options_.inject_wrong) {}
 
 void Worker::run() {

@@ -85,6 +85,7 @@ std::string unknown_name(std::string_view name, std::string_view prefix, std::st
   const std::vector<std::string_view> known = names_like(prefix);
   // Compared without the prefix, or every name would look like every other.
   std::vector<std::string_view> tails;
+  tails.reserve(known.size());
   for (const std::string_view one : known) tails.push_back(one.substr(prefix.size()));
   const std::string_view best = nearest(name.substr(prefix.size()), tails);
   const std::string hint = best.empty() ? "" : fmt::format("; did you mean {}{}?", prefix, best);

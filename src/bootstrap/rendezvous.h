@@ -72,7 +72,7 @@ class Root {
 
   /// Listens at `listen_at`, as many as work and fit the id (port 0: any; family 0 is skipped); fails when none works. `id` holds secret
   /// and nonce.
-  static Result<std::unique_ptr<Root>> open(const Surroundings& surroundings, const Options& options, UniqueId id,
+  static Result<std::unique_ptr<Root>> open(const Surroundings& surroundings, const Options& options, const UniqueId& id,
                                             std::span<const transport::Address> listen_at);
 
   /// The id for everybody who shall join, with the addresses listened at. Any time.
@@ -113,7 +113,7 @@ class Root {
     TimeNs until = 0;
   };
 
-  Root(const Surroundings& surroundings, const Options& options, UniqueId id);
+  Root(const Surroundings& surroundings, const Options& options, const UniqueId& id);
   void accept(TimeNs now);
   bool make_room(TimeNs now);
   Status receive(std::unique_ptr<transport::Stream> stream, TimeNs now);

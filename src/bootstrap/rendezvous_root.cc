@@ -25,12 +25,12 @@ uint8_t type(RendezvousType value) { return static_cast<uint8_t>(value); }
 
 }  // namespace
 
-Root::Root(const Surroundings& surroundings, const Options& options, UniqueId id)
-    : surroundings_(surroundings), options_(options), id_(std::move(id)), key_(rendezvous_key(surroundings.crypto, id_)) {}
+Root::Root(const Surroundings& surroundings, const Options& options, const UniqueId& id)
+    : surroundings_(surroundings), options_(options), id_(id), key_(rendezvous_key(surroundings.crypto, id_)) {}
 
-Result<std::unique_ptr<Root>> Root::open(const Surroundings& surroundings, const Options& options, UniqueId id,
+Result<std::unique_ptr<Root>> Root::open(const Surroundings& surroundings, const Options& options, const UniqueId& id,
                                          std::span<const transport::Address> listen_at) {
-  std::unique_ptr<Root> root(new Root(surroundings, options, std::move(id)));
+  std::unique_ptr<Root> root(new Root(surroundings, options, id));
   root->id_.roots = {};
   Status last = invalid_argument("the root has no address to listen at");
   for (const transport::Address& address : listen_at) {
