@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstring>
+#include <iterator>
 
 #include "kernels/float_environment.h"
 #include "kernels/simd_lanes.h"
@@ -128,7 +129,7 @@ class Maps {
 
 template <ReduceOp kOp, class Values>
 HWY_INLINE Values combined(Values mine, const Values& other) {
-  for (size_t i = 0; i < sizeof(mine.part) / sizeof(mine.part[0]); ++i) mine.part[i] = combine<kOp>(mine.part[i], other.part[i]);
+  for (size_t i = 0; i < std::size(mine.part); ++i) mine.part[i] = combine<kOp>(mine.part[i], other.part[i]);
   return mine;
 }
 

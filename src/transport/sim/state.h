@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -61,7 +62,7 @@ struct Shaper {
   /// When `bytes` that come at `time` have passed.
   TimeNs pass(TimeNs time, uint64_t bytes) {
     if (rate_bytes_per_s <= 0) return time;
-    free_at = std::max(free_at, time) + static_cast<TimeNs>(static_cast<double>(bytes) * 1e9 / rate_bytes_per_s + 0.5);
+    free_at = std::max(free_at, time) + std::llround(static_cast<double>(bytes) * 1e9 / rate_bytes_per_s);
     return free_at;
   }
 };
