@@ -158,6 +158,7 @@ class Sweep {
   Tally run_workers(Job& job, const ncclUniqueId& id) {
     Watchdog watchdog(options_.timeout_s, [&] { expire(job); });
     std::vector<Worker> workers;
+    workers.reserve(static_cast<size_t>(options_.threads));
     for (int thread = 0; thread < options_.threads; ++thread) workers.emplace_back(job, team_, report_, watchdog, thread);
     const auto work = [&](int thread) {
       try {
