@@ -24,8 +24,9 @@ SymbolicRun::SymbolicRun(Walk walk)
 void SymbolicRun::fill_inputs() {
   for (uint32_t rank = 0; rank < maps_.size(); ++rank) {
     const Plan& plan = walk_.world()[rank];
-    for (uint16_t index = 0; index < plan.regions.size(); ++index) {
-      const Region& region = plan.regions[index];
+    for (size_t at = 0; at < plan.regions.size(); ++at) {
+      const Region& region = plan.regions[at];
+      const auto index = static_cast<uint16_t>(at);  // chunks name regions by 16 bits, so plans have no more
       if (region.place != Place::in && region.place != Place::user) continue;
       for (uint32_t cell = region.begin; cell < region.end; ++cell) {
         memory_[rank][maps_[rank].first({index, cell, cell + 1})] = values_.input(rank, cell, plan.map_in);
