@@ -34,7 +34,8 @@ TimeNs draw_below(CounterRng& dice, TimeNs limit) { return limit > 0 ? static_ca
 
 double segment_loss(const LinkModel& model, uint64_t bytes) {
   if (model.loss <= 0) return 0;
-  return 1 - std::pow(1 - model.loss, static_cast<double>((bytes + kPacketBytes - 1) / kPacketBytes));
+  const uint64_t packets = (bytes + kPacketBytes - 1) / kPacketBytes;
+  return 1 - std::pow(1 - model.loss, static_cast<double>(packets));
 }
 
 TimeNs retransmit_ns(const LinkModel& model) {
