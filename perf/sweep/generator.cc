@@ -128,10 +128,15 @@ constexpr Exact kExact<Single> = {24, 100, -126};
 template <>
 constexpr Exact kExact<Double> = {53, 900, -1022};
 
+/// The results that are right.
+struct Range {
+  double low, high;
+};
+
 template <typename Format>
 struct Floats {
   using Bits = typename Format::Bits;
-  using Result = double;
+  using Result = Range;
 
   explicit Floats(const Recipe& recipe) : recipe_(recipe) {
     const uint64_t budget = uint64_t{1} << kExact<Format>.significant_bits;  // the largest sum of magnitudes that stays exact
@@ -154,17 +159,20 @@ struct Floats {
 
   Bits contribution(uint64_t element, int rank) const { return Format::encode(number(element, rank)); }
 
-  double result(uint64_t element) const {
+  Range result(uint64_t element) const {
     double value = scaled(number(element, 0), 0);
     for (int rank = 1; rank < recipe_.ranks; ++rank) value = combine(value, scaled(number(element, rank), rank));
-    return recipe_.op == Op::avg ? value / recipe_.ranks : value;
+    if (recipe_.op != Op::avg || value == 0) return {value, value};
+    // The one division rounds, in whatever width it was made; two units in the last place are granted.
+    value /= recipe_.ranks;
+    const int exponent = std::max(std::ilogb(value), kExact<Format>.smallest_exponent);
+    const double tolerance = 2 * std::ldexp(1.0, exponent - (kExact<Format>.significant_bits - 1));
+    return {value - tolerance, value + tolerance};
   }
 
-  bool matches(Bits actual, double expected) const {
+  bool matches(Bits actual, const Range& expected) const {
     const double number = Format::decode(actual);
-    if (recipe_.op != Op::avg || expected == 0) return number == expected;
-    const int exponent = std::max(std::ilogb(expected), kExact<Format>.smallest_exponent);
-    return std::abs(number - expected) <= 2 * std::ldexp(1.0, exponent - (kExact<Format>.significant_bits - 1));
+    return expected.low <= number && number <= expected.high;
   }
   static Bits scalar(int value) { return Format::encode(value); }
 

@@ -2,6 +2,7 @@
 // The whole of a *_perf program but its collective (see sweep.h).
 #include "sweep.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -44,6 +45,13 @@ Card own_card(int argc, const char* const* argv) {
   card.pid = getpid();
   card.numa_node = numa_node();
   return card;
+}
+
+/// The file that the library's code comes from: the loader's search may find another one than was meant.
+std::string library_path() {
+  Dl_info info{};
+  const bool found = dladdr(reinterpret_cast<void*>(&ncclGetVersion), &info) != 0 && info.dli_fname != nullptr;
+  return found ? info.dli_fname : "unknown";
 }
 
 class Sweep {
@@ -140,6 +148,7 @@ class Sweep {
     int version = 0;
     check(ncclGetVersion(&version), "ncclGetVersion");
     const std::vector<std::string> facts = {
+        fmt::format("Library: {}", library_path()),
         fmt::format("Processes: {} ({}) on {} host{}", oob_.size(), oob_.name(), hosts, hosts == 1 ? "" : "s"),
         fmt::format("Streams: {}; buffers: {}, 2 x {} bytes per rank{}",
                     options_.null_stream ? "NULL (calls return when they are done)" : "one host stream per rank",
