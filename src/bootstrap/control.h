@@ -2,7 +2,7 @@
 // The control plane: what keeps watch over a communicator's ranks after the rendezvous, over the links that it left behind. A hub in
 // the root's process and one member per rank form a star. It alone decides that a rank is dead (its link closed without a farewell,
 // or was silent beyond the limit), and tells everybody; it floods aborts and carries opaque messages from rank to rank.
-// docs/decisions/control-star.md says why a star and until when.
+// docs/decisions/0005-control-star.md says why a star and until when.
 //
 // Both are state machines without threads or clocks, used by one thread at a time: call poll(now) when a descriptor of waits() is ready
 // or due() has come, from the rendezvous to finished(), independently of whether the program calls anything. Nothing here fails; what

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "base/settings.h"
 #include "base/settings_table.h"
@@ -184,6 +186,12 @@ TEST(Settings, EnvironmentIsRead) {
   ASSERT_TRUE(settings.ok()) << settings.status().text();
   EXPECT_EQ(settings->simd, "scalar");
   EXPECT_THAT(report.warnings, Contains(HasSubstr("/nonexistent/file")));
+}
+
+TEST(Settings, PageIsTheOneInDocs) {
+  std::ostringstream page;
+  page << std::ifstream(ISTHMUS_SOURCE_ROOT "/docs/settings.md").rdbuf();
+  EXPECT_EQ(page.str(), settings_markdown()) << "write it anew: isthmus settings --markdown > docs/settings.md";
 }
 
 TEST(Settings, MarkdownListsEveryRow) {
