@@ -234,6 +234,25 @@ TEST(Engine, TimesOutNamingWhoIsMissing) {
   EXPECT_FALSE(warnings.empty());
 }
 
+// A program may compute for long between calls; that time is not the next call's.
+TEST(Engine, TimeBetweenCallsDoesNotCount) {
+  Job job(2, {}, {.warn_after_ns = kSecondNs, .operation_timeout_ns = 5 * kSecondNs});
+  std::vector<std::string> warnings;
+  job.engine_.on_warning = [&](const std::string& line) { warnings.push_back(line); };
+  job.engine_.poll(0);
+  std::vector<float> a(10, 1), b(10, 1);
+  Launch early, late;
+  job.allreduce(early, 0, kRing, a.data(), a.data(), 10);
+  job.allreduce(late, 1, kRing, b.data(), b.data(), 10);
+  early.submit(job.engine_);
+  job.now_ = 100 * kSecondNs;
+  job.engine_.poll(job.now_);
+  ASSERT_TRUE(job.run(late));
+  ASSERT_TRUE(job.finish(early));
+  EXPECT_TRUE(early.status().ok()) << early.status().text();
+  EXPECT_TRUE(warnings.empty()) << warnings[0];
+}
+
 // Sends and receives match in order, whatever groups the two sides made of them, even without any credit.
 TEST(Engine, SendRecvMatchesAcrossGroupings) {
   for (const uint64_t eager_bytes : {uint64_t{0}, uint64_t{64} << 10}) {
