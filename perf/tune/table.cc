@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "collectives/registry.h"
 #include "perf/tune/tuning.h"
 
@@ -15,28 +17,45 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array kReaches = {plan::Reach::process, plan::Reach::host, plan::Reach::network};
+constexpr std::array<std::string_view, 3> kReaches = {"process", "host", "network"};
 
-double rate(const Json& machine, const char* name) { return machine.at(name).get<double>() * 1e9; }
-TimeNs nanoseconds(const Json& machine, const char* name) { return static_cast<TimeNs>(machine.at(name).get<double>() * 1e3 + 0.5); }
+double rate_of(const Json& gbyte_per_s) { return gbyte_per_s.get<double>() * 1e9; }
+TimeNs nanoseconds_of(const Json& us) { return std::llround(us.get<double>() * 1e3); }
 
-Machine machine_of(plan::Reach reach, const Json& json) {
-  return {.reach = reach,
-          .link = {.latency_ns = nanoseconds(json, "latency_us"),
-                   .overhead_ns = nanoseconds(json, "overhead_us"),
-                   .rate_bytes_per_s = rate(json, "link_gbyte_per_s")},
-          .port_rate_bytes_per_s = rate(json, "port_gbyte_per_s"),
-          .port_of_receiver = json.at("port").get<std::string>() == "receiver",
-          .far_latency_ns = json.contains("far_latency_us") ? nanoseconds(json, "far_latency_us") : 0,
-          .reduce_rate_bytes_per_s = rate(json, "reduce_gbyte_per_s"),
-          .copy_rate_bytes_per_s = rate(json, "copy_gbyte_per_s"),
-          .step_ns = nanoseconds(json, "step_us")};
+plan::LinkCost link_of(const Json& json) {
+  return {.latency_ns = nanoseconds_of(json.at("latency_us")),
+          .overhead_ns = nanoseconds_of(json.at("overhead_us")),
+          .rate_bytes_per_s = rate_of(json.at("gbyte_per_s"))};
 }
 
-Result<plan::Reach> reach_of(const std::string& name) {
-  const auto found = std::find_if(kReaches.begin(), kReaches.end(), [&](plan::Reach reach) { return name_of(reach) == name; });
-  if (found == kReaches.end()) return invalid_argument(fmt::format("there is no reach \"{}\"", name));
-  return *found;
+/// Position of `name` in `names`, which follow the enum's order.
+template <typename Enum, typename Names>
+Result<Enum> named(const std::string& name, const Names& names) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return invalid_argument(fmt::format("\"{}\" is not one of {}", name, join(names, ", ")));
+  return static_cast<Enum>(found - names.begin());
+}
+
+template <typename T>
+Result<std::vector<T>> ascending(const Json& json, const char* name) {
+  auto values = json.at(name).get<std::vector<T>>();
+  if (!values.empty() && std::is_sorted(values.begin(), values.end())) return values;
+  return invalid_argument(fmt::format("\"{}\" must be an ascending list", name));
+}
+
+Result<Machine> machine_of(plan::Reach reach, const Json& json) {
+  constexpr std::array<std::string_view, 4> kPorts = {"sender", "receiver", "shared", "line"};
+  const Json& port = json.at("port");
+  ISTHMUS_ASSIGN(std::vector<uint32_t> segments, ascending<uint32_t>(json, "segments"));
+  ISTHMUS_ASSIGN(const Port kind, named<Port>(port.at("of").get<std::string>(), kPorts));
+  return Machine{.reach = reach,
+                 .link = link_of(json.at("link")),
+                 .port = kind,
+                 .port_cost = link_of(port),
+                 .reduce_rate_bytes_per_s = rate_of(json.at("reduce_gbyte_per_s")),
+                 .copy_rate_bytes_per_s = rate_of(json.at("copy_gbyte_per_s")),
+                 .step_ns = nanoseconds_of(json.at("step_us")),
+                 .segments = std::move(segments)};
 }
 
 const plan::Algorithm* algorithm_of(const std::string& collective, const std::string& name) {
@@ -50,27 +69,21 @@ const plan::Algorithm* algorithm_of(const std::string& collective, const std::st
 Status add_measurement(Table& table, const Json& row) {
   const plan::Algorithm* algorithm = algorithm_of(row.at(0).get<std::string>(), row.at(4).get<std::string>());
   if (algorithm == nullptr) return invalid_argument(fmt::format("no algorithm is called like that: {}", row.dump()));
-  ISTHMUS_ASSIGN(const plan::Reach reach, reach_of(row.at(1).get<std::string>()));
+  ISTHMUS_ASSIGN(const plan::Reach reach, named<plan::Reach>(row.at(1).get<std::string>(), kReaches));
   const Point point = {
       .collective = algorithm->collective, .reach = reach, .ranks = row.at(2).get<int32_t>(), .bytes = row.at(3).get<uint64_t>()};
-  const auto time_ns = static_cast<TimeNs>(row.at(6).get<double>() * 1e3);
-  table.measured[point].push_back({{algorithm, row.at(5).get<uint32_t>()}, time_ns});
+  table.measured[point].push_back({{algorithm, row.at(5).get<uint32_t>()}, nanoseconds_of(row.at(6))});
   return {};
-}
-
-template <typename T>
-Result<std::vector<T>> ascending(const Json& json, const char* name) {
-  auto values = json.at(name).get<std::vector<T>>();
-  if (!values.empty() && std::is_sorted(values.begin(), values.end())) return values;
-  return invalid_argument(fmt::format("\"{}\" must be an ascending list", name));
 }
 
 Result<Table> table_of(const Json& json) {
   Table table;
-  for (plan::Reach reach : kReaches) table.machines.push_back(machine_of(reach, json.at("machines").at(std::string(name_of(reach)))));
+  for (size_t i = 0; i < kReaches.size(); ++i) {
+    const Json& machine = json.at("machines").at(std::string(kReaches[i]));
+    ISTHMUS_ASSIGN(table.machines.emplace_back(), machine_of(static_cast<plan::Reach>(i), machine));
+  }
   ISTHMUS_ASSIGN(table.ranks, ascending<int32_t>(json, "ranks"));
   ISTHMUS_ASSIGN(table.bytes, ascending<uint64_t>(json, "bytes"));
-  ISTHMUS_ASSIGN(table.segments, ascending<uint32_t>(json, "segments"));
   for (const Json& row : json.at("measured")) ISTHMUS_TRY(add_measurement(table, row));
   return table;
 }

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "collectives/registry.h"
@@ -40,26 +41,34 @@ Result<std::vector<Plan>> build_world(const Choice& choice, int32_t ranks) {
   return world;
 }
 
-/// 0 or 1: which of two sites a rank is at, if there are two.
-int site_of(const Machine& machine, int32_t ranks, int rank) { return machine.far_latency_ns > 0 && 2 * rank >= ranks ? 1 : 0; }
-
 plan::CostModel model_of(const Machine& machine, int32_t ranks) {
-  const auto link = [machine, ranks](int from, int to) {
-    plan::LinkCost cost = machine.link;
-    if (site_of(machine, ranks, from) != site_of(machine, ranks, to)) cost.latency_ns = machine.far_latency_ns;
-    return cost;
+  const auto port = [port = machine.port, ranks](int from, int to) {
+    const int site = 2 * from >= ranks, other = 2 * to >= ranks;
+    switch (port) {
+      case Port::sender:
+        return from;
+      case Port::receiver:
+        return to;
+      case Port::shared:
+        return 0;
+      case Port::line:
+        break;
+    }
+    return site == other ? -1 : site;
   };
-  const auto cut = [machine, ranks](int from, int to) {
-    const int site = site_of(machine, ranks, from);
-    if (machine.far_latency_ns > 0) return site == site_of(machine, ranks, to) ? -1 : site;  // the line between the sites
-    return machine.port_of_receiver ? to : from;
-  };
-  return {.link = link,
+  return {.link = [link = machine.link](int, int) { return link; },
           .reduce_bytes_per_s = machine.reduce_rate_bytes_per_s,
           .copy_bytes_per_s = machine.copy_rate_bytes_per_s,
           .step_ns = machine.step_ns,
-          .cut = cut,
-          .cut_link = {.rate_bytes_per_s = machine.port_rate_bytes_per_s}};
+          .cut = port,
+          .cut_link = machine.port_cost};
+}
+
+/// All numbers of segments that are tried on some machine.
+std::set<uint32_t> segments_of(const Table& table) {
+  std::set<uint32_t> all;
+  for (const Machine& machine : table.machines) all.insert(machine.segments.begin(), machine.segments.end());
+  return all;
 }
 
 /// What may be chosen for `ranks` ranks and, as the last of the grid, for all beyond.
@@ -68,7 +77,7 @@ std::vector<Choice> candidates(const Table& table, Collective collective, int32_
   std::vector<Choice> result;
   for (const Algorithm* algorithm : collectives::registry()) {
     if (algorithm->collective != collective || !serves(*algorithm, ranks) || !serves(*algorithm, most_ranks)) continue;
-    for (uint32_t segments : table.segments) {
+    for (uint32_t segments : segments_of(table)) {
       if (collectives::allows_segments(*algorithm, segments)) result.push_back({algorithm, segments});
     }
   }
@@ -88,10 +97,11 @@ std::vector<uint64_t> sizes_of(const Table& table, Collective collective) {
 
 using Timings = std::map<Point, std::vector<Timing>>;
 
-/// Prices one choice at every size, on every machine.
+/// Prices one choice at every size, on every machine where it is tried.
 Status price(const Table& table, const Choice& choice, int32_t ranks, Timings& timings) {
   ISTHMUS_ASSIGN(const std::vector<Plan> world, build_world(choice, ranks));
   for (const Machine& machine : table.machines) {
+    if (std::count(machine.segments.begin(), machine.segments.end(), choice.segments) == 0) continue;
     const plan::CostModel model = model_of(machine, ranks);
     for (uint64_t bytes : sizes_of(table, choice.algorithm->collective)) {
       const Point point = {choice.algorithm->collective, machine.reach, ranks, bytes};

@@ -17,16 +17,24 @@
 
 namespace isthmus::tune {
 
+/// What the bytes of all messages go through one after the other, besides the link between their two ranks.
+enum class Port : uint8_t {
+  sender,    ///< the sender's network card
+  receiver,  ///< the receiver's CPU, where receivers fetch from shared memory
+  shared,    ///< one CPU that serves all ranks
+  line,      ///< nothing within a site, one line between the two sites that the halves of the ranks make
+};
+
 /// What messages and bytes cost between ranks that are `reach` apart.
 struct Machine {
   plan::Reach reach = plan::Reach::host;
-  plan::LinkCost link;               ///< between one pair of ranks
-  double port_rate_bytes_per_s = 0;  ///< all that one rank sends (or receives), or one site sends
-  bool port_of_receiver = false;     ///< true where receivers fetch, as from shared memory
-  TimeNs far_latency_ns = 0;         ///< above 0: the halves of the ranks are two sites that far apart, joined by one line
+  plan::LinkCost link;  ///< between one pair of ranks (at one site)
+  Port port = Port::sender;
+  plan::LinkCost port_cost;
   double reduce_rate_bytes_per_s = 0;
   double copy_rate_bytes_per_s = 0;
   TimeNs step_ns = 0;
+  std::vector<uint32_t> segments;  ///< tried where an algorithm has the tunable
 };
 
 /// What is to be decided: the quickest way to do this.
@@ -45,9 +53,8 @@ struct Timing {
 
 struct Table {
   std::vector<Machine> machines;
-  std::vector<int32_t> ranks;      ///< ascending; what is quickest for one serves down to the next smaller, for the largest also all beyond
-  std::vector<uint64_t> bytes;     ///< likewise
-  std::vector<uint32_t> segments;  ///< tried where an algorithm has the tunable
+  std::vector<int32_t> ranks;   ///< ascending; what is quickest for one serves down to the next smaller, for the largest also all beyond
+  std::vector<uint64_t> bytes;  ///< likewise
   std::map<Point, std::vector<Timing>> measured;  ///< where present, decides alone
 };
 

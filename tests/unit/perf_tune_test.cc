@@ -24,15 +24,17 @@ std::string text_of(const std::string& path) {
 
 /// One machine on which a message costs `latency_us` and a byte next to nothing, or the other way round.
 std::string table_json(std::string_view machine, std::string_view measured) {
-  std::string text = R"({"machines": {"process": M, "host": M, "network": M}, "ranks": [4, 8], "bytes": [1024, 1048576], "segments": [1],)";
+  std::string text = R"({"machines": {"process": M, "host": M, "network": M}, "ranks": [4, 8], "bytes": [1024, 1048576],)";
   for (size_t at; (at = text.find('M')) != std::string::npos;) text.replace(at, 1, machine);
   return text + "\"measured\": [" + std::string(measured) + "]}";
 }
 
-constexpr std::string_view kSlowMessages =
-    R"({"latency_us": 1000, "overhead_us": 0, "link_gbyte_per_s": 100, "port_gbyte_per_s": 100, "reduce_gbyte_per_s": 100, "copy_gbyte_per_s": 100, "port": "sender", "step_us": 0})";
-constexpr std::string_view kSlowBytes =
-    R"({"latency_us": 0.001, "overhead_us": 0, "link_gbyte_per_s": 0.1, "port_gbyte_per_s": 0.1, "reduce_gbyte_per_s": 100, "copy_gbyte_per_s": 100, "port": "sender", "step_us": 0})";
+constexpr std::string_view kSlowMessages = R"({"link": {"latency_us": 1000, "overhead_us": 0, "gbyte_per_s": 100},
+    "port": {"of": "sender", "latency_us": 0, "overhead_us": 0, "gbyte_per_s": 100},
+    "reduce_gbyte_per_s": 100, "copy_gbyte_per_s": 100, "step_us": 0, "segments": [1]})";
+constexpr std::string_view kSlowBytes = R"({"link": {"latency_us": 0.001, "overhead_us": 0, "gbyte_per_s": 0.1},
+    "port": {"of": "sender", "latency_us": 0, "overhead_us": 0, "gbyte_per_s": 0.1},
+    "reduce_gbyte_per_s": 100, "copy_gbyte_per_s": 100, "step_us": 0, "segments": [1]})";
 
 /// The algorithm for allreduce over four ranks of one host, for that many bytes.
 std::string allreduce_choice(std::string_view json, uint64_t bytes) {
