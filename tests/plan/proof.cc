@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proves every algorithm of the registry, with no data and no network: for many rank counts, roots, element counts, in place and
-// out, with sums, averages and scaled inputs. Prints the number of cases and the seconds; fails at each case that is wrong.
+// out, with sums, averages and scaled inputs. Prints the number of cases and the seconds of CPU; fails at each case that is wrong.
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -49,8 +49,7 @@ void prove(const Algorithm& algorithm, const Shape& shape, Tally& tally) {
 }
 
 int run() {
-  const auto start = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const auto seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };  // of CPU, whoever else is busy
   Tally total;
   std::vector<const Algorithm*> algorithms(collectives::registry().begin(), collectives::registry().end());
   algorithms.push_back(&kToyAllreduce);  // stands for compressed plans
