@@ -5,7 +5,7 @@
     lint.py BUILD JOBS CACHE [FILE...]   BUILD holds clang's compile_commands.json
 
 Without FILEs: all headers, and clang-tidy on everything but tests/ (whose macros cost much time and yield little; name a test to
-have it checked). A file is checked again when it, a project header that it includes, its flags, .clang-tidy or the compiler
+have it checked). A header that a source includes first is compiled alone by that source already. A file is checked again when it, a project header that it includes, its flags, .clang-tidy or the compiler
 changes. Prints the output of what failed, and fails then.
 """
 from __future__ import annotations
@@ -44,9 +44,18 @@ def _commands(build: pathlib.Path) -> dict[str, str]:
     return {str((build / entry["file"]).resolve()): entry["command"] for entry in json.loads((build / "compile_commands.json").read_text())}
 
 
+def first_includes(tree: Tree) -> set[str]:
+    """Headers that some source includes before anything else."""
+    sources = (file for file in tree.files.values() if file.path.endswith(".cc") and file.includes)
+    return {tree.resolve(file, file.includes[0]) for file in sources} - {None}
+
+
 def _header_tasks(tree: Tree, compiler: str, chosen: list[str]) -> list[Task]:
     tasks = []
+    alone = first_includes(tree)
     for path in chosen:
+        if path in alone:
+            continue
         languages = [("header", HEADER_CHECK)] + ([("C header", C_HEADER_CHECK)] if path.startswith("include/") else [])
         for kind, check in languages if path.endswith(".h") else []:
             command = check + [f"-I{tree.root}{folder}" for folder in ("", "/src", "/include")]

@@ -187,7 +187,7 @@ class Words(unittest.TestCase):
         self.assertEqual(rules_broken({"src/base/a.cc": HEAD, "src/base/meson.build": BUILD + "files('a.cc')\n"}, build=False), set())
 
 
-class Cache(unittest.TestCase):
+class Lint(unittest.TestCase):
     def test_key_follows_what_a_file_includes(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
@@ -199,6 +199,16 @@ class Cache(unittest.TestCase):
             self.assertNotEqual(before, lint.content_key(read_tree(root), "src/base/a.cc", "others"))
             (root / "src/base/a.h").write_text(HEADER + "int f();\n")
             self.assertNotEqual(before, lint.content_key(read_tree(root), "src/base/a.cc", "flags"))
+
+
+    def test_headers_that_a_source_includes_first_are_alone_already(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "src/base").mkdir(parents=True)
+            (root / "src/base/a.h").write_text(HEADER)
+            (root / "src/base/b.h").write_text(HEADER)
+            (root / "src/base/a.cc").write_text(HEAD + '#include "base/a.h"\n#include "base/b.h"\n')
+            self.assertEqual(lint.first_includes(read_tree(root)), {"src/base/a.h"})
 
 
 if __name__ == "__main__":
