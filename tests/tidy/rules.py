@@ -4,6 +4,7 @@ names, registration in meson.build. Used by tidy.py. Each rule yields (path, lin
 from __future__ import annotations
 
 import pathlib
+import posixpath
 import re
 from typing import Iterator
 
@@ -120,6 +121,23 @@ def check_words(tree: Tree) -> Iterator[Finding]:
         for m in UNFINISHED.finditer(file.text):
             if not (m["topic"] and m["topic"] in roadmap):
                 yield file.path, line_at(file.text, m.start()), "unfinished", f"'{m[0]}' needs its topic, '{m[1]}(topic)', and a line in {ROADMAP}"
+
+
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+MENTION = re.compile(r"\bdocs/[\w./-]+\.md\b")
+
+
+def check_links(tree: Tree) -> Iterator[Finding]:
+    """Documents that are linked or mentioned exist."""
+    folders = {parent.as_posix() for path in tree.files for parent in pathlib.PurePosixPath(path).parents}
+    for file in tree.files.values():
+        if file.path.startswith(OWN_RULES):
+            continue
+        folder = pathlib.PurePosixPath(file.path).parent
+        links = [(m, (folder / m[1]).as_posix()) for m in LINK.finditer(file.text)] if file.path.endswith(".md") else []
+        for m, target in links + [(m, m[0]) for m in MENTION.finditer(file.text)]:
+            if posixpath.normpath(target) not in tree.files and posixpath.normpath(target) not in folders and not target.endswith("LICENSE"):
+                yield file.path, line_at(file.text, m.start()), "links", f"there is no {target}"
 
 
 STRING = re.compile(r'"((?:ISTHMUS|NCCL)_[A-Z0-9_]+)\b')

@@ -22,6 +22,7 @@ CHECKS = [
     rules.check_sizes,
     rules.check_code,
     rules.check_words,
+    rules.check_links,
     rules.check_settings,
     rules.check_names,
     rules.check_built,

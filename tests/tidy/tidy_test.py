@@ -171,6 +171,12 @@ class Words(unittest.TestCase):
             self.assertEqual(self.broken(f"// see {place}\n"), {"foreign"}, place)
         self.assertEqual(self.broken("// shared memory, frame-work\n"), set())
 
+    def test_links(self):
+        self.assertEqual(rules_broken({"docs/a.md": "[b](b.md), [up](../README.md), [web](https://x.org), [folder](decisions/)\n", "docs/b.md": "x\n",
+                                       "README.md": "[a](docs/a.md#part)\n", "docs/decisions/0001-c.md": "x\n"}), set())
+        self.assertEqual(rules_broken({"docs/a.md": "[b](b.md)\n"}), {"links"})
+        self.assertEqual(self.broken("// see docs/nowhere.md\n"), {"links"})
+
     def test_settings(self):
         table = {"src/base/settings_table.cc": HEAD + 'auto a = "ISTHMUS_DEBUG";\n'}
         self.assertEqual(rules_broken(table | {"src/exec/e.cc": HEAD + 'auto a = "set ISTHMUS_DEBUG";\n'}), set())
