@@ -176,6 +176,10 @@ def check_names(tree: Tree) -> Iterator[Finding]:
                 yield file.path, 1, "names", "files and folders of source are snake_case"
         if path.suffix == ".md" and path.parts[0] == "docs" and not KEBAB.match(path.stem):
             yield file.path, 1, "names", "documents are named in kebab-case"
+        if path.parts[:2] == ("docs", "decisions"):
+            twins = [other for other in tree.files if other.startswith(f"docs/decisions/{path.name[:4]}")]
+            if not re.match(r"\d{4}-", path.name) or len(twins) > 1:
+                yield file.path, 1, "names", "decisions are numbered, NNNN-topic.md, each number once"
         if path.parts[:2] == ("tests", "unit") and path.name.endswith("_test.cc"):
             room = path.name.split("_")[0]
             if room not in ARROWS and room not in ANYTHING and room not in ("linkemu",):

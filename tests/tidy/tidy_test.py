@@ -186,6 +186,8 @@ class Words(unittest.TestCase):
     def test_names(self):
         self.assertEqual(rules_broken({"src/base/BigFile.cc": HEAD}), {"names"})
         self.assertEqual(rules_broken({"docs/Big_File.md": "x\n"}), {"names"})
+        self.assertEqual(rules_broken({"docs/decisions/topic.md": "x\n"}), {"names"})
+        self.assertEqual(rules_broken({"docs/decisions/0001-a.md": "x\n", "docs/decisions/0001-b.md": "x\n"}), {"names"})
         self.assertEqual(rules_broken({"tests/unit/attic_topic_test.cc": HEAD}), {"names"})
 
     def test_every_source_is_built(self):
