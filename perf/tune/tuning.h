@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/status.h"
@@ -43,7 +44,10 @@ struct Point {
   plan::Reach reach = plan::Reach::host;
   int32_t ranks = 1;
   uint64_t bytes = 0;
-  friend auto operator<=>(const Point&, const Point&) = default;
+
+  friend bool operator<(const Point& a, const Point& b) {
+    return std::tie(a.collective, a.reach, a.ranks, a.bytes) < std::tie(b.collective, b.reach, b.ranks, b.bytes);
+  }
 };
 
 struct Timing {

@@ -7,8 +7,6 @@
 #include "api/library.h"
 #include "api/names.h"
 
-using isthmus::Code;
-using isthmus::Result;
 using isthmus::Status;
 using isthmus::api::entry;
 using isthmus::api::Library;
@@ -77,6 +75,7 @@ ncclResult_t pncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
     if (comm == nullptr) return isthmus::invalid_argument("ncclCommInitAll: the array of communicators is NULL");
     if (ndev < 1) return isthmus::invalid_argument(fmt::format("ncclCommInitAll: {} devices; at least one is needed", ndev));
     std::vector<int32_t> devices;
+    devices.reserve(static_cast<size_t>(ndev));
     for (int i = 0; i < ndev; ++i) devices.push_back(devlist != nullptr ? devlist[i] : i);
     Driver::Lock lock(library.driver());
     auto made = isthmus::comm::create_local(library.context(lock), devices);

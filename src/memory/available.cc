@@ -49,6 +49,8 @@ uint64_t group_bytes(const std::string& folder, const char* limit_file, const ch
 
 uint64_t available_bytes(const std::string& root) {
   uint64_t least = host_bytes(root);
+  const std::string groups_folder = root + "/sys/fs/cgroup";
+  const std::string memory_folder = groups_folder + "/memory";
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "hierarchy:controllers:path"
     const size_t first = line.find(':');
@@ -56,9 +58,9 @@ uint64_t available_bytes(const std::string& root) {
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string path = line.substr(second + 1);
-    if (controllers.empty()) least = std::min(least, group_bytes(root + "/sys/fs/cgroup" + path, "/memory.max", "/memory.current"));
+    if (controllers.empty()) least = std::min(least, group_bytes(groups_folder + path, "/memory.max", "/memory.current"));
     if (controllers == "memory")
-      least = std::min(least, group_bytes(root + "/sys/fs/cgroup/memory" + path, "/memory.limit_in_bytes", "/memory.usage_in_bytes"));
+      least = std::min(least, group_bytes(memory_folder + path, "/memory.limit_in_bytes", "/memory.usage_in_bytes"));
   }
   return least;
 }

@@ -28,6 +28,7 @@ Result<size_t> index_of(std::string_view what, std::string_view name, const Name
 
 std::vector<std::string_view> collective_names() {
   std::vector<std::string_view> names;
+  names.reserve(kCollectives);
   for (int i = 0; i < kCollectives; ++i) names.push_back(isthmus::name_of(static_cast<Collective>(i)));
   return names;
 }

@@ -47,7 +47,7 @@ void ShmChannel::send(const wire::FrameHeader& header, std::span<const std::byte
     if (token != kNoToken) sink_.on_sent(token);
     return;
   }
-  queue_.push(std::move(frame));
+  queue_.push(frame);
 }
 
 /// True if all of the frame is in the ring.
@@ -87,7 +87,7 @@ void ShmChannel::abandon(uint64_t communicator, int32_t rank) {
       frame.abandoned = true;
       frame.token = kNoToken;
     }
-    queue_.push(std::move(frame));
+    queue_.push(frame);
   }
 }
 

@@ -87,6 +87,9 @@ struct Route {
 };
 
 struct HostState {
+  HostState();
+  ~HostState();
+
   std::string name;
   Address address;
   bool crashed = false;

@@ -34,6 +34,9 @@ void Events::run_until(TimeNs time) {
   now_ = std::max(now_, time);
 }
 
+HostState::HostState() = default;
+HostState::~HostState() = default;
+
 double Route::rate_bytes_per_s() const {
   double rate = own.rate_bytes_per_s;
   for (const Shaper* cut : cuts) {
