@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares Isthmus with the MPI libraries of this machine, round after round: every contender is a short job of its own in every round,
+and what is printed are medians and quartiles of the ratios within rounds. Ratios above 1 mean that Isthmus is faster.
+
+    ./dev perf compare [OPTION...]
+
+Exit codes: 0 measured; 1 Isthmus itself could not be measured; 2 the command line is wrong."""
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import time
+
+from contenders import Contender, Place, all_contenders, run_lines
+from figures import OURS, Case, Samples, compare, parse_size, size_text, still_racing, table
+
+COLLECTIVES = ("allreduce", "reduce_scatter", "allgather")
+SIZES = "8,1K,4K,64K,256K,1M,4M,16M"
+WITHIN = 1.5       # of the fastest peer in the screening round: who is slower is not run again
+JOB_LIMIT_S = 60
+BATCHES = 3
+# Calls per batch, by the largest size that they are for.
+ITERATIONS = ((4 << 10, 400), (64 << 10, 100), (256 << 10, 40), (1 << 20, 16), (4 << 20, 6), (16 << 20, 3), (1 << 40, 2))
+
+
+def iterations_for(size: int) -> int:
+    return next(count for limit, count in ITERATIONS if size <= limit)
+
+
+@dataclasses.dataclass
+class Plan:
+    """What is to be measured."""
+    place: Place
+    processes: list[int]
+    collectives: list[str]
+    sizes: list[int]
+    rounds: int = 7
+    together: bool = False
+    only_defaults: bool = False
+    cpus: int = dataclasses.field(default_factory=lambda: len(os.sched_getaffinity(0)))
+
+    def cases(self, processes: int) -> list[Case]:
+        return [Case(processes, collective, size) for collective in self.collectives for size in self.sizes]
+
+
+@dataclasses.dataclass
+class Measured:
+    samples: Samples = dataclasses.field(default_factory=Samples)
+    memory: dict[tuple[str, int, int], list[float]] = dataclasses.field(default_factory=dict)  # (work, processes, bytes) -> us by round
+    notes: list[str] = dataclasses.field(default_factory=list)
+    starts: dict[str, str] = dataclasses.field(default_factory=dict)  # how each library was started
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+            progress(text, keep=True)
+
+
+def progress(text: str, keep: bool = False) -> None:
+    """One line in place on a terminal; elsewhere only what is to be kept."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="\n" if keep else "", file=sys.stderr, flush=True)
+    elif keep:
+        print(text, file=sys.stderr, flush=True)
+
+
+def run_job(plan: Plan, contender: Contender, cases: list[Case], share: float, batches: int) -> tuple[list[tuple[Case, str, float]], str]:
+    """One job of one contender: (case, contender's name, us) of what it measured, and what went wrong."""
+    items = [f"{collective}:{case.bytes}:{max(1, int(iterations_for(case.bytes) * share))}"
+             for case in cases for collective in (case.collective, case.collective + "_counts") if collective in contender.names]
+    if not items:
+        return [], ""
+    options = ["--batches", str(batches)] + (["--together"] if plan.together else [])
+    lines, problem = run_lines([*contender.start, *options, *items], JOB_LIMIT_S)
+    processes = cases[0].processes
+    return [(Case(processes, line["collective"].removesuffix("_counts"), line["bytes"]), contender.name(line["collective"]), line["us"])
+            for line in lines], problem
+
+
+def screen(plan: Plan, contenders: list[Contender], processes: int, measured: Measured) -> dict[str, set[Case]]:
+    """A short round with everybody: who is much slower than the fastest peer at a size is left out there."""
+    screened = Samples()
+    for contender in contenders:
+        progress(f"{processes} processes, screening: {', '.join(sorted(set(contender.names.values())))}")
+        results, problem = run_job(plan, contender, plan.cases(processes), share=0.2, batches=2)
+        if problem:
+            measured.note(f"{' / '.join(sorted(set(contender.names.values())))} with {processes} processes: {problem}")
+        for case, name, us in results:
+            screened.add(case, name, 0, us)
+    return still_racing(screened, WITHIN)
+
+
+def run_round(plan: Plan, contenders: list[Contender], racing: dict[str, set[Case]], number: int, processes: int, measured: Measured) -> None:
+    turn = number % len(contenders)  # nobody always comes after the same one
+    for contender in contenders[turn:] + contenders[:turn]:
+        progress(f"{processes} processes, round {number + 1} of {plan.rounds}: {', '.join(sorted(set(contender.names.values())))}")
+        cases = [case for case in plan.cases(processes)
+                 if any(case in racing.get(name, ()) for collective, name in contender.names.items()
+                        if collective.removesuffix("_counts") == case.collective)]
+        if not cases:
+            continue
+        results, problem = run_job(plan, contender, cases, share=1, batches=BATCHES)
+        if problem:
+            measured.note(f"{contender.family} with {processes} processes: {problem}")
+        for case, name, us in results:
+            measured.samples.add(case, name, number, us)
+
+
+def measure_memory(plan: Plan, sizes: list[int], measured: Measured) -> None:
+    works = [("copy", 1), ("copy", 2), ("add", 1)]
+    items = [f"{work}:{processes}:{size}" for size in sizes for work, processes in works]
+    lines, problem = run_lines([str(plan.place.program("memory")), *items], JOB_LIMIT_S)
+    if problem:
+        measured.note(f"memory bandwidth: {problem}")
+    for line in lines:
+        measured.memory.setdefault((line["work"], line["processes"], line["bytes"]), []).append(line["us"])
+
+
+def measure(plan: Plan) -> Measured:
+    measured = Measured()
+    fields = {}
+    for processes in plan.processes:
+        contenders, missing = all_contenders(plan.place, processes, plan.cpus, plan.only_defaults)
+        for line in missing:
+            measured.note(line)
+        for contender in contenders:
+            measured.starts.setdefault(f"{contender.family}, {processes} processes", " ".join(contender.start[:-1]))
+        fields[processes] = contenders, screen(plan, contenders, processes, measured)
+    for number in range(plan.rounds):
+        measure_memory(plan, memory_sizes(plan), measured)
+        for processes, (contenders, racing) in fields.items():
+            run_round(plan, contenders, racing, number, processes, measured)
+    progress("")
+    return measured
+
+
+def memory_sizes(plan: Plan) -> list[int]:
+    return [size for size in plan.sizes if size >= 1 << 20] or [1 << 20]
+
+
+def memory_lines(measured: Measured) -> list[str]:
+    from figures import quartiles
+    titles = {("copy", 1): "memcpy, one process", ("copy", 2): "memcpy, each of two processes", ("add", 1): "a[i] += b[i], one process"}
+    sizes = sorted({size for _, _, size in measured.memory})
+    lines = ["Memory of this machine in this run, GB/s of one operand:", f"{'':32}" + "".join(f"{size_text(size):>9}" for size in sizes)]
+    for (work, processes), title in titles.items():
+        row = [measured.memory.get((work, processes, size)) for size in sizes]
+        lines.append(f"  {title:30}" + "".join(f"{size / quartiles(us).median / 1e3:9.1f}" if us else f"{'-':>9}" for size, us in zip(sizes, row)))
+    return lines
+
+
+def as_json(plan: Plan, measured: Measured) -> dict:
+    rows = []
+    for case in measured.samples.cases():
+        found = compare(measured.samples, case)
+        rows.append({**dataclasses.asdict(case), "ratio": found and found.ratio.median, "ratio_low": found and found.ratio.low,
+                     "ratio_high": found and found.ratio.high, "best_peer": found and found.peer,
+                     "us": {name: list(measured.samples.rounds(case, name).values()) for name in measured.samples.contenders(case)}})
+    memory = [{"work": work, "processes": processes, "bytes": size, "us": us} for (work, processes, size), us in sorted(measured.memory.items())]
+    return {"format": "isthmus.compare/1", "rounds": plan.rounds, "cpus": plan.cpus, "together": plan.together, "rows": rows, "memory": memory,
+            "notes": measured.notes, "starts": measured.starts}
+
+
+def list_of(parse):
+    """An argparse type for words with commas between; keeps the text of a ValueError."""
+    def convert(text: str) -> list:
+        try:
+            return [parse(word) for word in text.split(",")]
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return convert
+
+
+def collective(word: str) -> str:
+    if word not in COLLECTIVES:
+        raise ValueError(f"'{word}' is none of {', '.join(COLLECTIVES)}")
+    return word
+
+
+def count(word: str) -> int:
+    if not word.isdigit() or not 1 <= int(word) <= 64:
+        raise ValueError(f"'{word}' is no number from 1 to 64")
+    return int(word)
+
+
+def parse_arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="compare", description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[-1], allow_abbrev=False)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="the build folder (build)")
+    parser.add_argument("-n", "--processes", type=list_of(count), default=[2, 4], help="numbers of processes, with commas between (2,4)")
+    parser.add_argument("--collectives", type=list_of(collective), default=list(COLLECTIVES), help="with commas between (all three)")
+    parser.add_argument("--sizes", type=list_of(parse_size), default=list_of(parse_size)(SIZES), help=f"with commas between ({SIZES})")
+    parser.add_argument("--rounds", type=count_option, default=7, help="rounds in which everybody runs once (7)")
+    parser.add_argument("--together", action="store_true", help="begin each call at an instant agreed before, instead of one after the other")
+    parser.add_argument("--only-defaults", action="store_true", help="leave out Open MPI's forced algorithms")
+    parser.add_argument("--json", metavar="FILE", help="also write everything measured to FILE; - for standard output instead of the table")
+    return parser.parse_args(words)
+
+
+def count_option(word: str) -> int:
+    try:
+        return count(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def main(words: list[str]) -> int:
+    options = parse_arguments(words)
+    plan = Plan(Place(options.build.resolve()), options.processes, options.collectives, sorted(set(options.sizes)), options.rounds,
+                options.together, options.only_defaults)
+    for needed in (plan.place.program("isthmus"), plan.place.program("memory"), plan.place.launcher):
+        if not needed.exists():
+            print(f"compare: {needed} is missing; build first, or name the build folder with --build", file=sys.stderr)
+            return 2
+    began = time.monotonic()
+    measured = measure(plan)
+    if options.json:
+        text = json.dumps(as_json(plan, measured), indent=1) + "\n"
+        sys.stdout.write(text) if options.json == "-" else pathlib.Path(options.json).write_text(text)
+    if options.json != "-":
+        print("\n".join(memory_lines(measured) + table(measured.samples)))
+        print(f"\n{plan.rounds} rounds in {time.monotonic() - began:.0f} s. Ratios are the best peer's time to ours: above 1 Isthmus is faster.")
+        for library, start in measured.starts.items():
+            print(f"  {library}: {start}")
+    complete = all(measured.samples.time(case, OURS) for processes in plan.processes for case in plan.cases(processes))
+    return 0 if complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
