@@ -48,26 +48,6 @@ constexpr std::array<SubsystemName, 19> kSubsystems = {{
 
 std::string short_hostname(std::string_view hostname) { return std::string(hostname.substr(0, hostname.find('.'))); }
 
-/// NCCL_DEBUG_FILE with %h, %p and %% filled in.
-std::string expand(std::string_view pattern, std::string_view hostname, int pid) {
-  std::string path;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (next == 'h') {
-      path += hostname;
-    } else if (next == 'p') {
-      path += std::to_string(pid);
-    } else if (next == '%') {
-      path += '%';
-    } else {
-      path += pattern[i];
-      continue;
-    }
-    ++i;
-  }
-  return path;
-}
-
 Logger::Sink sink_to(std::FILE* file) {
   return [file](std::string_view lines) {
     std::fwrite(lines.data(), 1, lines.size(), file);
@@ -89,6 +69,25 @@ std::string timestamp() {
 }
 
 }  // namespace
+
+std::string expand_file_name(std::string_view pattern, std::string_view hostname, int pid) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (next == 'h') {
+      path += hostname;
+    } else if (next == 'p') {
+      path += std::to_string(pid);
+    } else if (next == '%') {
+      path += '%';
+    } else {
+      path += pattern[i];
+      continue;
+    }
+    ++i;
+  }
+  return path;
+}
 
 Result<LogLevel> parse_log_level(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, LogLevel>, 6> kLevels = {{{"NONE", LogLevel::none},
@@ -127,7 +126,7 @@ Logger Logger::from_settings(const Settings& settings, std::string_view hostname
   options.sink = sink_to(asked ? stdout : stderr);
   if (!asked || settings.debug_file.empty()) return Logger(std::move(options));
 
-  const std::string path = expand(settings.debug_file, options.hostname, pid);
+  const std::string path = expand_file_name(settings.debug_file, options.hostname, pid);
   if (std::FILE* file = std::fopen(path.c_str(), "we"); file != nullptr) {
     options.sink = sink_to_owned(file);
     return Logger(std::move(options));

@@ -94,6 +94,9 @@ class Logger {
   Options options_;
 };
 
+/// A file's name with %h (host), %p (process) and %% filled in.
+std::string expand_file_name(std::string_view pattern, std::string_view hostname, int pid);
+
 /// True for the 1st, 2nd, 4th, 8th, ... of a kind: keeps what strangers can provoke from filling the log.
 constexpr bool worth_logging(uint64_t occurrence) { return (occurrence & (occurrence - 1)) == 0; }
 

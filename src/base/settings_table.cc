@@ -203,9 +203,11 @@ constexpr std::array kDefinitions = {
                       duration<&Settings::setup_timeout_ns>},
     SettingDefinition{"ISTHMUS_PEER_TIMEOUT", "", "60s", "A rank from which nothing was heard for so long is taken for dead.",
                       duration<&Settings::peer_timeout_ns>},
-    SettingDefinition{"ISTHMUS_WARN_AFTER", "", "10s",
-                      "An operation that takes longer is reported once, with who waits for whom; 0 for never.",
-                      duration<&Settings::warn_after_ns>},
+    SettingDefinition{
+        "ISTHMUS_WARN_AFTER", "", "10s",
+        "An operation in which nothing moves for so long is reported, with who waits for whom, and again whenever the time has "
+        "doubled; 0 for never.",
+        duration<&Settings::warn_after_ns>},
     SettingDefinition{"ISTHMUS_TIMEOUT", "", "0", "An operation that takes longer fails; 0 for no limit.",
                       duration<&Settings::operation_timeout_ns>},
     SettingDefinition{"ISTHMUS_HOSTID", "NCCL_HOSTID", "",
@@ -258,6 +260,10 @@ constexpr std::array kDefinitions = {
     SettingDefinition{"ISTHMUS_DEBUG_SUBSYS", "NCCL_DEBUG_SUBSYS", "",
                       "What INFO and TRACE are about: INIT, COLL, NET, ..., ALL; ^ in front inverts. Empty: INIT,BOOTSTRAP,ENV.",
                       debug_subsys},
+    SettingDefinition{"ISTHMUS_RECORDER_FILE", "", "",
+                      "Where the latest events of the process are added when an operation takes long or fails; %h is the host, %p the "
+                      "process; JSON lines if it ends in .jsonl. Empty: the last few go to the log.",
+                      any_text<&Settings::recorder_file>},
     SettingDefinition{"ISTHMUS_CONF_FILE", "NCCL_CONF_FILE", "",
                       "A file of NAME=value lines, read after the environment and before /etc/nccl.conf. Empty: ~/.nccl.conf.",
                       any_text<&Settings::conf_file>},

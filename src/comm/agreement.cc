@@ -15,30 +15,10 @@ namespace {
 constexpr size_t kMaxText = 256;
 constexpr size_t kMaxEarly = 256;
 
-std::string describe(const exec::CallRecord& record) {
-  std::string text = record.signature.to_text();
-  if (record.call_class == wire::CallClass::send_recv) {
-    return fmt::format("{} #{} {} rank {} count {} {}", record.is_send ? "send" : "recv", record.number, record.is_send ? "to" : "from",
-                       record.peer, record.signature.count, name_of(record.signature.type));
-  }
-  return record.how.empty() ? text : fmt::format("{} ({})", text, record.how);
-}
-
 }  // namespace
 
-const exec::CallRecord* Agreement::find(wire::CallClass call_class, int32_t peer, bool is_send, uint32_t number) const {
-  const uint64_t kept = std::min<uint64_t>(endpoint_.recorded, exec::Endpoint::kHistory);
-  for (uint64_t i = 0; i < kept; ++i) {
-    const exec::CallRecord& record = endpoint_.history[i];
-    if (record.call_class != call_class || record.number != number) continue;
-    if (call_class == wire::CallClass::send_recv && (record.peer != peer || record.is_send != is_send)) continue;
-    return &record;
-  }
-  return nullptr;
-}
-
 void Agreement::tell(int32_t to, const exec::CallRecord& record, bool answer) {
-  const std::string text = describe(record).substr(0, kMaxText);
+  const std::string text = record.to_text().substr(0, kMaxText);
   std::vector<std::byte> body(32 + text.size());
   Writer writer(body);
   writer.u8(answer ? 1 : 0).u8(static_cast<uint8_t>(record.call_class)).u8(record.is_send ? 1 : 0).u32(record.number).u64(record.key);
@@ -48,7 +28,8 @@ void Agreement::tell(int32_t to, const exec::CallRecord& record, bool answer) {
 }
 
 void Agreement::on_suspect(int32_t rank, wire::CallClass call_class, uint32_t number) {
-  const exec::CallRecord* mine = find(call_class, rank, false, number);  // what does not fit is a message of theirs, a receive of mine
+  const exec::CallRecord* mine =
+      endpoint_.find_record(call_class, rank, false, number);  // what does not fit is a message of theirs, a receive of mine
   if (mine != nullptr) tell(rank, *mine, false);
 }
 
@@ -75,7 +56,7 @@ void Agreement::on_account(int32_t from, std::span<const std::byte> body) {
   account.text = reader.sized_text(kMaxText);
   if (!reader.finished() || call_class > static_cast<uint8_t>(wire::CallClass::send_recv)) return;
   account.call_class = static_cast<wire::CallClass>(call_class);
-  if (const exec::CallRecord* mine = find(account.call_class, from, !account.is_send, account.number); mine != nullptr) {
+  if (const exec::CallRecord* mine = endpoint_.find_record(account.call_class, from, !account.is_send, account.number); mine != nullptr) {
     return compare(from, account, *mine);
   }
   if (early_.size() < kMaxEarly) early_.push_back({.from = from, .account = std::move(account)});
@@ -84,12 +65,13 @@ void Agreement::on_account(int32_t from, std::span<const std::byte> body) {
 void Agreement::compare(int32_t from, const Account& account, const exec::CallRecord& mine) {
   if (account.key == mine.key) return;
   if (!account.answer) tell(from, mine, true);
-  fail_(invalid_usage(fmt::format("mismatch: rank {} made {}, rank {} made {}", endpoint_.rank, describe(mine), from, account.text), from));
+  fail_(invalid_usage(fmt::format("mismatch: rank {} made {}, rank {} made {}", endpoint_.rank, mine.to_text(), from, account.text), from));
 }
 
 void Agreement::on_submitted() {
   for (size_t i = 0; i < early_.size(); ++i) {
-    const exec::CallRecord* mine = find(early_[i].account.call_class, early_[i].from, !early_[i].account.is_send, early_[i].account.number);
+    const exec::CallRecord* mine =
+        endpoint_.find_record(early_[i].account.call_class, early_[i].from, !early_[i].account.is_send, early_[i].account.number);
     if (mine == nullptr) continue;
     const Early early = std::move(early_[i]);
     early_.erase(early_.begin() + static_cast<std::ptrdiff_t>(i));

@@ -44,7 +44,6 @@ class Agreement {
     int32_t from;
     Account account;
   };
-  [[nodiscard]] const exec::CallRecord* find(wire::CallClass call_class, int32_t peer, bool is_send, uint32_t number) const;
   void tell(int32_t to, const exec::CallRecord& record, bool answer);
   void compare(int32_t from, const Account& account, const exec::CallRecord& mine);
 

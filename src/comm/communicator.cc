@@ -42,6 +42,7 @@ Communicator::Communicator(exec::Process& process, collectives::Choices choices,
       agreement_(
           endpoint, [this](int32_t to, std::span<const std::byte> body) { notify(to, Notice::account, body); },
           [this](const Status& why) { fail(why); }),
+      standstill_(endpoint, surroundings()),
       next_operator_(kFirstOperator) {
   endpoint.observer = this;
   if (membership_.messenger != nullptr) {
@@ -56,6 +57,30 @@ Communicator::~Communicator() {
   fail(invalid_usage(fmt::format("the communicator was destroyed on rank {}", rank())));
   process_.engine().close(*endpoint_);
   process_.forget_communicator(id);
+}
+
+Standstill::Surroundings Communicator::surroundings() {
+  return {.send = [this](int32_t to, std::span<const std::byte> body) { notify(to, Notice::standstill, body); },
+          .fail = [this](const Status& why) { fail(why); },
+          .has_backlog = [this] { return process_.has_backlog(); },
+          .elsewhere = [this] { return process_.engine().elsewhere_text(*endpoint_); },
+          .name_of = [this](int32_t rank) { return name_of_rank(rank); }};
+}
+
+std::string Communicator::name_of_rank(int32_t rank) const {
+  const auto place = static_cast<size_t>(rank);
+  if (place >= membership_.cards.size()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} (host {}, pid {})", rank, membership_.cards[place].hostname, membership_.cards[place].pid);
+}
+
+void Communicator::on_stalled(const exec::Run& run) {
+  agreement_.on_stalled(run);
+  if (run.running()) standstill_.probe(run);
+}
+
+void Communicator::on_late(const exec::Run& run) {
+  standstill_.probe(run);
+  if (run.running()) standstill_.ask(run);
 }
 
 void Communicator::notify(int32_t to, Notice notice, std::span<const std::byte> body) {
@@ -81,14 +106,14 @@ void Communicator::on_failed(const Status& why) {
 
 void Communicator::on_rank_dead(int32_t dead, const std::string& why) {
   told_ = true;  // everybody hears of it
-  const exec::ProcessCard& card = membership_.cards[static_cast<size_t>(dead)];
-  fail(remote_error(fmt::format("rank {} (host {}, pid {}) is gone: {}", dead, card.hostname, card.pid, why), dead));
+  fail(remote_error(fmt::format("{} is gone: {}", name_of_rank(dead), why), dead));
 }
 
 void Communicator::on_message(int32_t from, std::span<const std::byte> body) {
   Reader reader(body);
   const auto notice = static_cast<Notice>(reader.u8());
   if (notice == Notice::account) return agreement_.on_account(from, reader.bytes(reader.remaining()));
+  if (notice == Notice::standstill) return standstill_.on_message(from, reader.bytes(reader.remaining()));
   const uint8_t code = reader.u8();
   const int32_t origin = reader.i32();
   const std::string text = reader.sized_text(kMaxNoticeText);

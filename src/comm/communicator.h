@@ -14,6 +14,7 @@
 #include "collectives/select.h"
 #include "comm/agreement.h"
 #include "comm/messenger.h"
+#include "comm/standstill.h"
 #include "exec/driver.h"
 #include "plan/rules.h"
 
@@ -89,17 +90,21 @@ class Communicator final : private exec::Observer, private Listener {
 
  private:
   /// What ranks tell each other beside calls.
-  enum class Notice : uint8_t { failed = 1, account = 2 };
+  enum class Notice : uint8_t { failed = 1, account = 2, standstill = 3 };
 
   // exec::Observer
   void on_failed(const Status& why) override;
   void on_suspect(int32_t rank, wire::CallClass call_class, uint32_t number) override { agreement_.on_suspect(rank, call_class, number); }
   void on_submitted() override { agreement_.on_submitted(); }
-  void on_stalled(const exec::Run& run) override { agreement_.on_stalled(run); }
+  void on_stalled(const exec::Run& run) override;
+  void on_late(const exec::Run& run) override;
+  std::string answers(const exec::Run& run) override { return standstill_.answers(run); }
   // Listener
   void on_rank_dead(int32_t rank, const std::string& why) override;
   void on_message(int32_t from, std::span<const std::byte> body) override;
 
+  [[nodiscard]] Standstill::Surroundings surroundings();
+  [[nodiscard]] std::string name_of_rank(int32_t rank) const;
   void notify(int32_t to, Notice notice, std::span<const std::byte> body);
   [[nodiscard]] Status check_buffers(const Request& request) const;
   [[nodiscard]] bool in_place(const Request& request) const;
@@ -114,6 +119,7 @@ class Communicator final : private exec::Observer, private Listener {
   Membership membership_;
   exec::Endpoint* endpoint_;
   Agreement agreement_;
+  Standstill standstill_;
   bool told_ = false;  ///< the failure came from another rank, which has told everybody
   bool finalized_ = false;
   uint64_t splits_ = 0;

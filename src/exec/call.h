@@ -57,6 +57,8 @@ struct Call {
   std::span<const uint64_t> user_bytes;
   std::span<const Signature> user_signatures;
   Ticket* ticket = nullptr;
+  /// Whoever waits for the call and makes no other before it has ended; null: nobody (it is on a stream).
+  const void* caller = nullptr;
 
   [[nodiscard]] wire::CallClass call_class() const {
     return signature.collective == Collective::sendrecv ? wire::CallClass::send_recv : wire::CallClass::collective;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine shares with its running calls: limits, kernels, memory, the queue of long data work, counters. Owned by Engine.
+// What the engine shares with its running calls: limits, kernels, memory, the queue of long data work, counters, the flight
+// recorder. Owned by Engine.
 #pragma once
 
 #include <cstdint>
 
 #include "base/fifo.h"
 #include "base/types.h"
+#include "exec/recorder.h"
 #include "kernels/reduce.h"
 #include "memory/pool.h"
 
@@ -47,6 +49,7 @@ struct Core {
   Fifo<Work> work;
   Fifo<Run*> finished;  ///< runs to retire once nothing of theirs is on the call stack
   Counters counters;
+  Recorder recorder;
   TimeNs now = 0;
 };
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fifo.h"
@@ -28,6 +30,9 @@ struct CallRecord {
   uint64_t key = 0;
   Signature signature;
   std::string_view how;
+
+  /// "call #7 allreduce count 100 float sum (ring)", "send #3 to rank 1 count 10 float".
+  [[nodiscard]] std::string to_text() const;
 };
 
 /// Is told about an endpoint's troubles, from within the engine: it may call Engine::fail, but neither submit nor close.
@@ -42,6 +47,10 @@ class Observer {
   virtual void on_submitted() = 0;
   /// The run has waited for a while with nothing arriving.
   virtual void on_stalled(const Run& run) = 0;
+  /// The run will be warned about shortly: time to ask the others.
+  virtual void on_late(const Run& run) = 0;
+  /// What they answered, a line for each that begins with a line end.
+  virtual std::string answers(const Run& run) = 0;
 };
 
 /// A frame whose call has not begun here yet.
@@ -86,6 +95,8 @@ struct Endpoint {
   uint64_t recorded = 0;                     ///< calls ever recorded
 
   void record(const CallRecord& call) { history[recorded++ % kHistory] = call; }
+  /// The record of a call, if it is kept still. `peer` and `is_send` matter to send/recv only.
+  [[nodiscard]] const CallRecord* find_record(wire::CallClass call_class, int32_t peer, bool is_send, uint32_t number) const;
 
   [[nodiscard]] Lane& lane(wire::CallClass call_class) { return lanes[static_cast<size_t>(call_class)]; }
   [[nodiscard]] bool idle() const { return lanes[0].active == nullptr && lanes[1].active == nullptr; }

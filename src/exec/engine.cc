@@ -16,9 +16,6 @@ using wire::FrameType;
 namespace {
 constexpr size_t kMaxOrphans = 4096;
 constexpr TimeNs kWatchPeriodNs = 10 * kMillisecondNs;
-constexpr TimeNs kStallNs = 250 * kMillisecondNs;    ///< after so long without traffic the ranks compare their calls
-constexpr TimeNs kVerdictNs = 200 * kMillisecondNs;  ///< so long a run that lost a peer waits to hear who died first
-constexpr TimeNs kExplainNs = 750 * kMillisecondNs;  ///< so long an unexplained mismatch waits for the other side's account
 }  // namespace
 
 Engine::Engine(const Limits& limits, const WatchLimits& watch, const kernels::Target& kernels, memory::Pool& pool)
@@ -38,6 +35,7 @@ Endpoint& Engine::open(uint64_t communicator, int32_t rank, std::span<const tran
     endpoint->flows[i].transport = transports[i];
     endpoint->flows[i].credit_bytes = core_.limits.eager_bytes;
   }
+  core_.recorder.add({.communicator = communicator, .count = peers.size(), .rank = rank, .moment = Moment::opened});
   endpoints_.push_back(std::move(endpoint));
   Endpoint& opened = *endpoints_.back();
   for (Orphan& orphan : orphans_) {
@@ -58,6 +56,7 @@ void Engine::close(Endpoint& endpoint) {
   retire_finished();
   assert(endpoint.idle());
   const uint64_t communicator = endpoint.communicator;
+  core_.recorder.add({.communicator = communicator, .rank = endpoint.rank, .moment = Moment::closed});
   last_found_ = nullptr;
   std::erase_if(endpoints_, [&](const auto& owned) { return owned.get() == &endpoint; });
   const bool last = std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& e) { return e->communicator == communicator; });
@@ -80,7 +79,7 @@ Status Engine::submit(Endpoint& endpoint, Call& call) {
   if (!endpoint.failure.ok()) return endpoint.failure;
   ISTHMUS_ASSIGN(Run * run, take_run());
   Lane& lane = endpoint.lane(call.call_class());
-  if (call.call_class() == wire::CallClass::collective) call.signature.sequence = lane.next_sequence;
+  call.signature.sequence = lane.next_sequence;
   if (Status prepared = run->prepare(endpoint, call, free_slots_.back()); !prepared.ok()) {
     run->clear();
     return prepared;
@@ -122,6 +121,12 @@ void Engine::adopt_early(Run& run) {
 void Engine::fail(Endpoint& endpoint, const Status& why) {
   if (!endpoint.failure.ok()) return;
   endpoint.failure = why;
+  core_.recorder.add({.communicator = endpoint.communicator,
+                      .rank = endpoint.rank,
+                      .peer = why.origin_rank(),
+                      .moment = Moment::failed,
+                      .code = why.code()});
+  if (!endpoint.idle()) explain(endpoint, why);
   for (Lane& lane : endpoint.lanes) {
     if (lane.active != nullptr) lane.active->fail(why);
     while (!lane.waiting.empty()) lane.waiting.pop()->reject(why);
@@ -138,6 +143,7 @@ bool Engine::poll(TimeNs now) {
   moved |= retire_finished();
   if (now - last_watch_ns_ >= kWatchPeriodNs) {
     last_watch_ns_ = now;
+    core_.recorder.stamp(now);
     if (live_runs_ > 0) watch();
   }
   return moved;
@@ -161,7 +167,9 @@ bool Engine::retire_finished() {
     Ticket* ticket = run->ticket();
     Lane& lane = endpoint.lane(run->call_class());
     const Status status = run->status();
+    if (!status.ok() && endpoint.failure.ok()) explain(endpoint, status);
     if (lane.active == run) lane.active = nullptr;
+    core_.recorder.end(run->record_number(), core_.now, status.code());
     run->clear();
     free_slots_.push_back(run->slot());
     --live_runs_;
@@ -307,39 +315,10 @@ void Engine::on_peer_failed(transport::PeerId peer, const Status& why) {
       if (rank == endpoint->rank || endpoint->flows[static_cast<size_t>(rank)].peer != peer) continue;
       for (Lane& lane : endpoint->lanes) {
         if (lane.active != nullptr && lane.active->running() && lane.active->involves(rank)) {
+          lane.active->note(Moment::lost, rank);
           lane.active->bereave(Status(why.code(), why.text(), rank));
         }
       }
-    }
-  }
-}
-
-void Engine::watch() {
-  for (const auto& run : runs_) {
-    if (!run->running()) continue;
-    run->stamp(core_.now);
-    if (!run->bereaved().ok() && core_.now - run->bereaved_since(core_.now) > kVerdictNs) {
-      run->fail(run->bereaved());
-      continue;
-    }
-    const TimeNs waited_ns = core_.now - run->last_traffic_ns();
-    const TimeNs age_ns = core_.now - run->started_ns();
-    if (run->suspect_since_ns() != 0 && core_.now - run->suspect_since_ns() > kExplainNs) {
-      run->fail(run->suspicion());
-      continue;
-    }
-    Observer* observer = run->endpoint().observer;
-    if (observer != nullptr && waited_ns > kStallNs && run->stall_once()) observer->on_stalled(*run);
-    if (!run->running()) continue;
-    if (watch_limits_.operation_timeout_ns > 0 && age_ns > watch_limits_.operation_timeout_ns) {
-      run->fail(timeout_error(fmt::format("{} on rank {} took longer than its limit of {} ms; no message yet from ranks {}",
-                                          run->signature().to_text(), run->endpoint().rank,
-                                          watch_limits_.operation_timeout_ns / kMillisecondNs, run->missing_ranks())));
-      continue;
-    }
-    if (watch_limits_.warn_after_ns > 0 && waited_ns > watch_limits_.warn_after_ns && run->warn_once()) {
-      on_warning(fmt::format("{} on rank {}: waiting for ranks {} for {} s", run->signature().to_text(), run->endpoint().rank,
-                             run->missing_ranks(), waited_ns / kSecondNs));
     }
   }
 }

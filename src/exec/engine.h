@@ -55,9 +55,19 @@ class Engine final : public transport::FrameSink {
   /// True while any call is queued or running.
   [[nodiscard]] bool active() const { return live_runs_ > 0; }
   [[nodiscard]] const Counters& counters() const { return core_.counters; }
+  /// The time of the latest poll.
+  [[nodiscard]] TimeNs now() const { return core_.now; }
+  [[nodiscard]] const Recorder& recorder() const { return core_.recorder; }
+  /// The calls under way, one a line: how far they are and what they wait for.
+  [[nodiscard]] std::string calls_text() const;
+  /// The same in brief of calls on other communicators than the endpoint's; "" if there are none.
+  [[nodiscard]] std::string elsewhere_text(const Endpoint& here) const;
 
   /// Called with a line worth a warning (an operation that takes long and whom it waits for).
   std::function<void(const std::string&)> on_warning = [](const std::string&) {};
+  /// Called when something went wrong that the recorder may explain: an operation takes long or has failed because of others. Once per
+  /// trouble, however many calls and communicators it hits.
+  std::function<void(const std::string& what)> on_incident = [](const std::string&) {};
 
   // transport::FrameSink
   std::span<std::byte> on_frame(transport::PeerId from, const wire::FrameHeader& header) override;
@@ -84,6 +94,11 @@ class Engine final : public transport::FrameSink {
   bool do_work();
   bool retire_finished();
   void watch();
+  void watch(Run& run);
+  void warn(Run& run);
+  /// A call of the endpoint fails: is that an incident?
+  void explain(const Endpoint& endpoint, const Status& why);
+  void incident(const std::string& what);
   [[nodiscard]] Result<Run*> take_run();
 
   Core core_;
@@ -97,6 +112,7 @@ class Engine final : public transport::FrameSink {
   std::set<uint64_t> closed_;  ///< communicators whose late frames are dropped rather than kept
   uint32_t live_runs_ = 0;
   TimeNs last_watch_ns_ = 0;
+  TimeNs same_incident_until_ns_ = 0;
 };
 
 }  // namespace isthmus::exec

@@ -19,6 +19,7 @@ void Launch::submit(Engine& engine) {
     item.call.user_bytes = item.user_bytes;
     item.call.user_signatures = item.user_signatures;
     item.call.ticket = &item.ticket;
+    item.call.caller = on_stream_ ? nullptr : this;
     item.ticket.done = false;
     if (Status refused = engine.submit(*item.endpoint, item.call); !refused.ok()) {
       engine.fail(*item.endpoint, refused);
@@ -51,7 +52,7 @@ void Launch::clear() {
     item.user_signatures.clear();
   }
   used_ = 0;
-  submitted_ = false;
+  submitted_ = on_stream_ = false;
 }
 
 bool Stream::poll(Engine& engine, std::vector<std::unique_ptr<Launch>>& spare) {

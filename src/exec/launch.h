@@ -33,6 +33,8 @@ class Launch {
   [[nodiscard]] bool empty() const { return used_ == 0; }
   /// Begins every call, in order. A call that cannot begin fails its endpoint, so that nobody waits for it.
   void submit(Engine& engine);
+  /// Nobody waits for it.
+  void put_on_stream() { on_stream_ = true; }
   [[nodiscard]] bool submitted() const { return submitted_; }
   [[nodiscard]] bool done() const;
   /// The first failure among the calls; meaningful once done().
@@ -43,15 +45,21 @@ class Launch {
   std::vector<std::unique_ptr<Item>> items_;  ///< tickets must not move
   size_t used_ = 0;
   bool submitted_ = false;
+  bool on_stream_ = false;
 };
 
 /// An in-order queue of launches.
 class Stream {
  public:
-  void push(std::unique_ptr<Launch> launch) { queue_.push(std::move(launch)); }
+  void push(std::unique_ptr<Launch> launch) {
+    launch->put_on_stream();
+    queue_.push(std::move(launch));
+  }
   /// Begins the next launch once the one before is done; hands finished ones to `spare`. True if anything changed.
   bool poll(Engine& engine, std::vector<std::unique_ptr<Launch>>& spare);
   [[nodiscard]] bool idle() const { return queue_.empty(); }
+  /// True if a launch has not begun.
+  [[nodiscard]] bool has_backlog() { return queue_.size() > 1 || (!queue_.empty() && !queue_.front()->submitted()); }
   /// The first failure of a launch on this stream since it was last asked.
   [[nodiscard]] Status take_status() { return std::exchange(status_, Status()); }
 

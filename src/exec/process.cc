@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "transport/local/loopback.h"
 #include "transport/local/shm.h"
@@ -41,9 +42,25 @@ Process::Process(Settings settings, Identity identity, Logger log, transport::Ne
   engine_.add_transport(*loopback);
   transports_.push_back(std::move(loopback));
   engine_.on_warning = [this](const std::string& line) { log_.warn("{}", line); };
+  engine_.on_incident = [this](const std::string& what) { report_incident(what); };
 }
 
 Process::~Process() = default;
+
+// The recorder's latest events go to the user's file, or the last few of them to the log.
+void Process::report_incident(const std::string& what) {
+  constexpr uint64_t kLoggedEvents = 16;
+  const Recorder& recorder = engine_.recorder();
+  const auto report = [&](uint64_t events) {
+    return fmt::format("flight recorder of process {} on {}: {}\ncalls under way:\n{}latest events of {}:\n{}", identity_.pid,
+                       identity_.hostname, what, engine_.calls_text(), recorder.recorded(), recorder.to_text(engine_.now(), events));
+  };
+  if (settings_.recorder_file.empty()) return log_.warn("{}", report(kLoggedEvents));
+  const std::string path = expand_file_name(settings_.recorder_file, identity_.hostname, identity_.pid);
+  std::ofstream file(path, std::ios::app);
+  file << (path.ends_with(".jsonl") ? recorder.to_json_lines() : report(Recorder::kEvents) + "\n") << std::flush;
+  log_.warn("{}; the latest events {} {}", what, file ? "are in" : "could not be written to", path);
+}
 
 Result<const Crypto*> Process::crypto() const {
   if (settings_.auth == "none") return &Crypto::none();
@@ -135,6 +152,10 @@ uint64_t Process::create_stream() {
 Stream* Process::find_stream(uint64_t handle) {
   const auto found = streams_.find(handle);
   return found == streams_.end() ? nullptr : found->second.get();
+}
+
+bool Process::has_backlog() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream.second->has_backlog(); });
 }
 
 bool Process::poll(TimeNs now) {

@@ -73,6 +73,8 @@ class Process {
   /// Host streams, by handle number. Handles are never reused.
   uint64_t create_stream();
   [[nodiscard]] Stream* find_stream(uint64_t handle);
+  /// True if calls on streams have not begun.
+  [[nodiscard]] bool has_backlog() const;
   void destroy_stream(uint64_t handle) { streams_.erase(handle); }
 
   /// Moves whatever can move; true if anything happened.
@@ -86,6 +88,7 @@ class Process {
 
  private:
   Status open_transports();
+  void report_incident(const std::string& what);
 
   Settings settings_;
   Identity identity_;

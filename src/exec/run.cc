@@ -23,12 +23,16 @@ Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
   endpoint_ = &endpoint;
   program_ = call.program;
   signature_ = call.signature;
+  how_ = call.how;
   class_ = call.call_class();
   ticket_ = call.ticket;
+  caller_ = call.caller;
   slot_ = slot;
   status_ = Status();
   running_ = false;
-  stamped_ = warned_ = stalled_ = false;
+  stamped_ = heard_ = asked_ = false;
+  stalled_at_ns_ = kNever;
+  warned_after_ns_ = 0;
   bereaved_ = Status();
   bereaved_since_ns_ = 0;
   suspect_since_ns_ = 0;
@@ -71,6 +75,7 @@ void Run::suspect(const FrameHeader& header) {
   if (suspect_since_ns_ != 0) return;
   suspect_since_ns_ = std::max<TimeNs>(1, core_.now);
   suspect_rank_ = header.source;
+  note(Moment::mismatched, header.source);
   if (endpoint_->observer != nullptr) endpoint_->observer->on_suspect(header.source, header.call_class, header.sequence);
 }
 
@@ -82,6 +87,7 @@ Status Run::suspicion() const {
 
 void Run::start() {
   running_ = true;
+  record_number_ = note(Moment::call, signature_.root);
   started_ns_ = last_traffic_ns_ = core_.now;
   remaining_ = static_cast<uint32_t>(program_->plan.steps.size());
   pending_.assign(program_->pending.begin(), program_->pending.end());
@@ -239,7 +245,7 @@ uint32_t Run::step_of(const FrameHeader& header) {
 }
 
 std::span<std::byte> Run::on_frame(const FrameHeader& header) {
-  last_traffic_ns_ = core_.now;
+  heard(header.source);
   const uint32_t index = step_of(header);
   if (index == plan::kNoStep) return {};
   if (header.key != key_of(index)) {

@@ -4,10 +4,12 @@
 // ends the run and is what its ticket reports.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,16 @@
 #include "exec/endpoint.h"
 
 namespace isthmus::exec {
+
+/// What one rank needs of another before its call can end.
+struct Need {
+  int32_t rank = -1;  ///< of the other
+  wire::CallClass call_class = wire::CallClass::collective;
+  bool message = true;   ///< a message of the other's; else: its receive
+  uint32_t number = 0;   ///< of the collective; send_recv: of the message in its pair and direction
+  uint32_t ordinal = 0;  ///< of the message in the collective
+  friend bool operator==(const Need&, const Need&) = default;
+};
 
 class Run {
  public:
@@ -73,9 +85,19 @@ class Run {
   [[nodiscard]] TimeNs last_traffic_ns() const { return last_traffic_ns_; }
   /// True if a message to or from that rank is still missing.
   [[nodiscard]] bool involves(int32_t rank) const;
-  /// True the first time it is asked.
-  [[nodiscard]] bool warn_once() { return !std::exchange(warned_, true); }
-  [[nodiscard]] bool stall_once() { return !std::exchange(stalled_, true); }
+  /// True when it has waited so long and, after a first warning, whenever the wait has doubled.
+  [[nodiscard]] bool warning_due(TimeNs waited_ns, TimeNs first_ns) {
+    if (waited_ns < std::max(first_ns, 2 * warned_after_ns_)) return false;
+    warned_after_ns_ = waited_ns;
+    asked_ = false;
+    return true;
+  }
+  /// True once, a while before a warning is due.
+  [[nodiscard]] bool asking_due(TimeNs waited_ns, TimeNs first_ns, TimeNs ahead_ns) {
+    return waited_ns + ahead_ns >= std::max(first_ns, 2 * warned_after_ns_) && !std::exchange(asked_, true);
+  }
+  /// True once for every time of silence.
+  [[nodiscard]] bool stall_once() { return std::exchange(stalled_at_ns_, last_traffic_ns_) != last_traffic_ns_; }
   /// Since when something does not fit (0: nothing); if nobody explains it in time, the run fails with what is known here.
   [[nodiscard]] TimeNs suspect_since_ns() const { return suspect_since_ns_; }
   [[nodiscard]] Status suspicion() const;
@@ -88,6 +110,29 @@ class Run {
   }
   /// Ranks from which a message is missing, for warnings: "3, 9".
   [[nodiscard]] std::string missing_ranks() const;
+
+  // --- run_needs.cc: what must come before it can go on ---------------------------------------------------------------------------
+  /// Who made the call and waits for it; null if nobody does.
+  [[nodiscard]] const void* caller() const { return caller_; }
+  /// What it cannot end without.
+  void needs(std::vector<Need>& needs) const;
+  /// What it cannot send the message without that `rank` asks for; nothing if that is on its way.
+  void needs_to_send(int32_t rank, const Need& asked, std::vector<Need>& needs) const;
+  /// What `rank` asks for belongs to an earlier call; belongs to this one.
+  [[nodiscard]] bool is_past(int32_t rank, const Need& asked) const;
+  [[nodiscard]] bool contains(int32_t rank, const Need& asked) const;
+
+  // --- run_report.cc: words -----------------------------------------------------------------------------------------------------
+  /// "call #7 allreduce count 100 float sum (ring)"; of a group its sends and receives.
+  [[nodiscard]] std::string to_text() const;
+  /// "3 of 12 steps done; waits for message #2 from rank 3, ...".
+  [[nodiscard]] std::string progress_text() const;
+  /// Puts an event of this call into the flight recorder.
+  uint64_t note(Moment moment, int32_t peer = -1) {
+    return core_.recorder.add(moment, endpoint_->communicator, endpoint_->rank, signature_, how_, peer);
+  }
+  /// Its own event there.
+  [[nodiscard]] uint64_t record_number() const { return record_number_; }
 
  private:
   enum class Phase : uint8_t { absent, landing, applying, staged, offered, consumed };
@@ -109,6 +154,7 @@ class Run {
     bool announces = false;  ///< tell the peer whenever the limit rises
     bool want_sent = false;
     uint32_t blocked = UINT32_MAX;          ///< first send that waits for a grant or credit (chained through blocked_next_)
+    uint32_t offered = 0;                   ///< my messages that the peer has been offered and is not done with
     uint32_t send_base = 0, recv_base = 0;  ///< send_recv: number of the first message in the pair
   };
 
@@ -121,12 +167,24 @@ class Run {
   void finish();
   void consumed(uint32_t step, Inbound& message);
   void suspect(const wire::FrameHeader& header);
+  void heard(int32_t rank) {
+    last_traffic_ns_ = core_.now;
+    if (heard_) return;
+    heard_ = true;
+    if (Event* event = core_.recorder.find(record_number_); event != nullptr) event->first_from = rank;
+  }
   void record(const Call& call);
   [[nodiscard]] uint32_t step_of(const wire::FrameHeader& header);
   std::span<std::byte> begin_message(uint32_t step, Inbound& message, const wire::FrameHeader& header);
   std::span<std::byte> stage(Inbound& message, uint64_t bytes);
   void take_copy(uint32_t step, Inbound& message);
   void arrived(uint32_t step, Inbound& message);
+
+  // run_needs.cc
+  [[nodiscard]] bool is_absent(uint32_t step) const;
+  [[nodiscard]] bool is_held_by_peer(uint32_t step) const;
+  [[nodiscard]] Need need_of(uint32_t step) const;
+  [[nodiscard]] uint32_t first_number(int32_t rank, bool message_from_me) const;
 
   // run_send.cc: sends, grants, credit
   void send(uint32_t step);
@@ -155,14 +213,19 @@ class Run {
   Endpoint* endpoint_ = nullptr;
   std::shared_ptr<const Program> program_;
   Signature signature_;
+  std::string_view how_;
   wire::CallClass class_ = wire::CallClass::collective;
   Ticket* ticket_ = nullptr;
+  const void* caller_ = nullptr;
+  uint64_t record_number_ = 0;
   Status status_;
   uint64_t key_ = 0;
   uint32_t slot_ = 0;
   bool running_ = false;
   bool draining_ = false;
-  bool stamped_ = false, warned_ = false, stalled_ = false;
+  bool stamped_ = false, heard_ = false, asked_ = false;
+  TimeNs stalled_at_ns_ = kNever;  ///< the last traffic before it was last found waiting
+  TimeNs warned_after_ns_ = 0;     ///< how long it had waited at the latest warning
   Status bereaved_;
   TimeNs bereaved_since_ns_ = 0;
   TimeNs suspect_since_ns_ = 0;

@@ -71,6 +71,7 @@ bool Run::offer(uint32_t index, std::span<const std::byte> memory) {
   header.key = key_of(index);
   if ((step.flags & plan::kReadInPlace) == 0) header.flags = wire::kStage;
   core_.counters.offered_bytes += memory.size();
+  ++peers_[peer].offered;
   if (Status sent = flow.transport->send(flow.peer, header, payload, transport::kNoToken); !sent.ok()) bereave(sent);
   return true;
 }
@@ -161,7 +162,9 @@ void Run::on_control(const FrameHeader& header) {
       const uint32_t ordinal = ordinal_of(header, peer);
       if (ordinal >= program_->peers[peer].sends) return;
       const uint32_t index = program_->send_steps[program_->peers[peer].sends_begin + ordinal];
-      if (pending_[index] == 0) complete(index);
+      if (pending_[index] != 0) return;
+      --state.offered;
+      complete(index);
       return;
     }
     default:
@@ -186,6 +189,7 @@ void Run::adopt(Early&& early) {
     const bool fits = early.header.key == key_of(index) && message.phase == Phase::absent &&
                       early.header.length == bytes_of(program_->plan.steps[index].dst());
     if (fits) {
+      heard(early.header.source);
       message.phase = Phase::staged;
       message.stage = std::move(early.payload);
       message.arrived = early.arrived;
