@@ -17,15 +17,18 @@ import sys
 import time
 
 from contenders import Contender, Place, all_contenders, run_lines
-from figures import OURS, Case, Samples, compare, parse_size, size_text, still_racing, table
+from figures import OURS, Case, Measured, Samples, compare, parse_size, quartiles, size_text, still_racing, table
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather")
 SIZES = "8,1K,4K,64K,256K,1M,4M,16M"
-WITHIN = 1.5       # of the fastest peer in the screening round: who is slower is not run again
+WITHIN = 1.3       # of the fastest peer in the screening: who is slower at a size is not run again there
+SCREENING_ROUNDS = 2
+SCREENING_LIMIT_MS = 20  # of a batch
 JOB_LIMIT_S = 60
+ONE_PROCESS = "allreduce -g 2"
 BATCHES = 3
 # Calls per batch, by the largest size that they are for.
-ITERATIONS = ((4 << 10, 400), (64 << 10, 100), (256 << 10, 40), (1 << 20, 16), (4 << 20, 6), (16 << 20, 3), (1 << 40, 2))
+ITERATIONS = ((4 << 10, 400), (64 << 10, 100), (256 << 10, 40), (1 << 20, 16), (4 << 20, 6), (1 << 40, 2))
 
 
 def iterations_for(size: int) -> int:
@@ -42,23 +45,11 @@ class Plan:
     rounds: int = 7
     together: bool = False
     only_defaults: bool = False
+    one_process: bool = False  # also an allreduce of two ranks in one process
     cpus: int = dataclasses.field(default_factory=lambda: len(os.sched_getaffinity(0)))
 
     def cases(self, processes: int) -> list[Case]:
         return [Case(processes, collective, size) for collective in self.collectives for size in self.sizes]
-
-
-@dataclasses.dataclass
-class Measured:
-    samples: Samples = dataclasses.field(default_factory=Samples)
-    memory: dict[tuple[str, int, int], list[float]] = dataclasses.field(default_factory=dict)  # (work, processes, bytes) -> us by round
-    notes: list[str] = dataclasses.field(default_factory=list)
-    starts: dict[str, str] = dataclasses.field(default_factory=dict)  # how each library was started
-
-    def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
-            progress(text, keep=True)
 
 
 def progress(text: str, keep: bool = False) -> None:
@@ -69,44 +60,51 @@ def progress(text: str, keep: bool = False) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def run_job(plan: Plan, contender: Contender, cases: list[Case], share: float, batches: int) -> tuple[list[tuple[Case, str, float]], str]:
+def note(measured: Measured, text: str) -> None:
+    """Said at once and kept, but once."""
+    if text not in measured.notes:
+        measured.notes.append(text)
+        progress(text, keep=True)
+
+
+def run_job(plan: Plan, contender: Contender, cases: list[Case], options: list[str]) -> tuple[list[tuple[Case, str, float]], str]:
     """One job of one contender: (case, contender's name, us) of what it measured, and what went wrong."""
-    items = [f"{collective}:{case.bytes}:{max(1, int(iterations_for(case.bytes) * share))}"
+    items = [f"{collective}:{case.bytes}:{iterations_for(case.bytes)}"
              for case in cases for collective in (case.collective, case.collective + "_counts") if collective in contender.names]
     if not items:
         return [], ""
-    options = ["--batches", str(batches)] + (["--together"] if plan.together else [])
-    lines, problem = run_lines([*contender.start, *options, *items], JOB_LIMIT_S)
+    together = ["--together"] if plan.together else []
+    lines, problem = run_lines([*contender.start, *options, *together, *items], JOB_LIMIT_S)
     processes = cases[0].processes
     return [(Case(processes, line["collective"].removesuffix("_counts"), line["bytes"]), contender.name(line["collective"]), line["us"])
             for line in lines], problem
 
 
 def screen(plan: Plan, contenders: list[Contender], processes: int, measured: Measured) -> dict[str, set[Case]]:
-    """A short round with everybody: who is much slower than the fastest peer at a size is left out there."""
+    """Short rounds with everybody: who is slower than the fastest peer at a size, in its best round, is left out there."""
     screened = Samples()
     for contender in contenders:
-        progress(f"{processes} processes, screening: {', '.join(sorted(set(contender.names.values())))}")
-        results, problem = run_job(plan, contender, plan.cases(processes), share=0.2, batches=2)
-        if problem:
-            measured.note(f"{' / '.join(sorted(set(contender.names.values())))} with {processes} processes: {problem}")
-        for case, name, us in results:
-            screened.add(case, name, 0, us)
+        if contender.family == OURS:
+            continue
+        progress(f"{processes} processes, screening: {contender.title}")
+        for _ in range(SCREENING_ROUNDS):
+            results, problem = run_job(plan, contender, plan.cases(processes), ["--batches", "1", "--limit-ms", str(SCREENING_LIMIT_MS)])
+            if problem:
+                note(measured, f"{contender.title} with {processes} processes: {problem}")
+                break
+            for case, name, us in results:
+                screened.add(case, name, 0, us)
     return still_racing(screened, WITHIN)
 
 
 def run_round(plan: Plan, contenders: list[Contender], racing: dict[str, set[Case]], number: int, processes: int, measured: Measured) -> None:
     turn = number % len(contenders)  # nobody always comes after the same one
     for contender in contenders[turn:] + contenders[:turn]:
-        progress(f"{processes} processes, round {number + 1} of {plan.rounds}: {', '.join(sorted(set(contender.names.values())))}")
-        cases = [case for case in plan.cases(processes)
-                 if any(case in racing.get(name, ()) for collective, name in contender.names.items()
-                        if collective.removesuffix("_counts") == case.collective)]
-        if not cases:
-            continue
-        results, problem = run_job(plan, contender, cases, share=1, batches=BATCHES)
+        progress(f"{processes} processes, round {number + 1} of {plan.rounds}: {contender.title}")
+        cases = [case for case in plan.cases(processes) if contender.family == OURS or contender.races(racing, case)]
+        results, problem = run_job(plan, contender, cases, ["--batches", str(BATCHES)])
         if problem:
-            measured.note(f"{contender.family} with {processes} processes: {problem}")
+            note(measured, f"{contender.title} with {processes} processes: {problem}")
         for case, name, us in results:
             measured.samples.add(case, name, number, us)
 
@@ -116,23 +114,34 @@ def measure_memory(plan: Plan, sizes: list[int], measured: Measured) -> None:
     items = [f"{work}:{processes}:{size}" for size in sizes for work, processes in works]
     lines, problem = run_lines([str(plan.place.program("memory")), *items], JOB_LIMIT_S)
     if problem:
-        measured.note(f"memory bandwidth: {problem}")
+        note(measured, f"memory bandwidth: {problem}")
     for line in lines:
         measured.memory.setdefault((line["work"], line["processes"], line["bytes"]), []).append(line["us"])
 
 
+def measure_one_process(plan: Plan, sizes: list[int], measured: Measured) -> None:
+    items = [f"allreduce:{size}:{iterations_for(size)}" for size in sizes]
+    lines, problem = run_lines([str(plan.place.program("isthmus")), "-g", "2", "--batches", str(BATCHES), *items], JOB_LIMIT_S)
+    if problem:
+        note(measured, f"two ranks in one process: {problem}")
+    for line in lines:
+        measured.memory.setdefault((ONE_PROCESS, 1, line["bytes"]), []).append(line["us"])
+
+
 def measure(plan: Plan) -> Measured:
     measured = Measured()
-    fields = {}
+    fields: dict[int, tuple[list[Contender], dict[str, set[Case]]]] = {}
     for processes in plan.processes:
         contenders, missing = all_contenders(plan.place, processes, plan.cpus, plan.only_defaults)
         for line in missing:
-            measured.note(line)
+            note(measured, line)
         for contender in contenders:
-            measured.starts.setdefault(f"{contender.family}, {processes} processes", " ".join(contender.start[:-1]))
+            measured.starts.setdefault(f"{contender.family}, {processes} processes", " ".join([pathlib.Path(contender.start[0]).name, *contender.start[1:-1]]))
         fields[processes] = contenders, screen(plan, contenders, processes, measured)
     for number in range(plan.rounds):
         measure_memory(plan, memory_sizes(plan), measured)
+        if plan.one_process:
+            measure_one_process(plan, memory_sizes(plan), measured)
         for processes, (contenders, racing) in fields.items():
             run_round(plan, contenders, racing, number, processes, measured)
     progress("")
@@ -144,12 +153,14 @@ def memory_sizes(plan: Plan) -> list[int]:
 
 
 def memory_lines(measured: Measured) -> list[str]:
-    from figures import quartiles
-    titles = {("copy", 1): "memcpy, one process", ("copy", 2): "memcpy, each of two processes", ("add", 1): "a[i] += b[i], one process"}
+    titles = {("copy", 1): "memcpy, one process", ("copy", 2): "memcpy, each of two processes", ("add", 1): "a[i] += b[i], one process",
+              (ONE_PROCESS, 1): "allreduce, 2 ranks, 1 process"}
     sizes = sorted({size for _, _, size in measured.memory})
     lines = ["Memory of this machine in this run, GB/s of one operand:", f"{'':32}" + "".join(f"{size_text(size):>9}" for size in sizes)]
     for (work, processes), title in titles.items():
         row = [measured.memory.get((work, processes, size)) for size in sizes]
+        if not any(row):
+            continue
         lines.append(f"  {title:30}" + "".join(f"{size / quartiles(us).median / 1e3:9.1f}" if us else f"{'-':>9}" for size, us in zip(sizes, row)))
     return lines
 
@@ -212,10 +223,9 @@ def main(words: list[str]) -> int:
     options = parse_arguments(words)
     plan = Plan(Place(options.build.resolve()), options.processes, options.collectives, sorted(set(options.sizes)), options.rounds,
                 options.together, options.only_defaults)
-    for needed in (plan.place.program("isthmus"), plan.place.program("memory"), plan.place.launcher):
-        if not needed.exists():
-            print(f"compare: {needed} is missing; build first, or name the build folder with --build", file=sys.stderr)
-            return 2
+    if missing := plan.place.missing("isthmus", "memory"):
+        print(f"compare: {missing} is missing; build first, or name the build folder with --build", file=sys.stderr)
+        return 2
     began = time.monotonic()
     measured = measure(plan)
     if options.json:

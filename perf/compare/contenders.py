@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import subprocess
 
-from figures import OURS
+from figures import OURS, Case
 
 # Open MPI's numbers for its own algorithms (ompi_info --param coll tuned --level 9).
 OPEN_MPI_ALGORITHMS = {
@@ -33,6 +33,14 @@ class Contender:
     def name(self, collective: str) -> str:
         return self.names[collective]
 
+    @property
+    def title(self) -> str:
+        return " / ".join(sorted(set(self.names.values())))
+
+    def races(self, racing: dict[str, set[Case]], case: Case) -> bool:
+        """True if one of its ways to do the case's collective is still in the race."""
+        return any(case in racing.get(name, ()) for collective, name in self.names.items() if collective.removesuffix("_counts") == case.collective)
+
 
 @dataclasses.dataclass(frozen=True)
 class Place:
@@ -45,6 +53,10 @@ class Place:
     @property
     def launcher(self) -> pathlib.Path:
         return self.build / "src" / "cli" / "isthmus"
+
+    def missing(self, *names: str) -> str:
+        """The first of the programs, or the launcher, that has not been built; "" if all have."""
+        return next((str(path) for path in (*map(self.program, names), self.launcher) if not path.exists()), "")
 
 
 def isthmus(place: Place, processes: int) -> Contender:

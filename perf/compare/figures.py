@@ -65,6 +65,15 @@ class Samples:
         return quartiles(rounds.values()) if rounds else None
 
 
+@dataclasses.dataclass
+class Measured:
+    """All that a run of the comparison found."""
+    samples: Samples = dataclasses.field(default_factory=Samples)
+    memory: dict[tuple[str, int, int], list[float]] = dataclasses.field(default_factory=dict)  # (work, processes, bytes) -> us by round
+    notes: list[str] = dataclasses.field(default_factory=list)
+    starts: dict[str, str] = dataclasses.field(default_factory=dict)  # how each library was started
+
+
 @dataclasses.dataclass(frozen=True)
 class Comparison:
     case: Case
@@ -90,14 +99,12 @@ def compare(samples: Samples, case: Case) -> Comparison | None:
 
 
 def still_racing(screened: Samples, within: float) -> dict[str, set[Case]]:
-    """The cases that each peer goes on with after the screening: those where it was within this factor of the fastest peer. We always go
-    on with all."""
+    """The cases that each peer goes on with after the screening: those where it was within this factor of the fastest."""
     racing: dict[str, set[Case]] = collections.defaultdict(set)
     for case in screened.cases():
         times = {name: time.median for name in screened.contenders(case) if (time := screened.time(case, name))}
-        fastest = min((time for name, time in times.items() if name != OURS), default=0)
         for name, time in times.items():
-            if name == OURS or time <= within * fastest:
+            if time <= within * min(times.values()):
                 racing[name].add(case)
     return racing
 
@@ -124,19 +131,23 @@ def time_text(us: float) -> str:
 
 def table(samples: Samples) -> list[str]:
     """The comparison for people: per case our time, the best peer's, and the ratio with its quartiles."""
-    lines = []
+    lines: list[str] = []
     heading = None
     for case in samples.cases():
-        found = compare(samples, case)
         if heading != (case.processes, case.collective):
             heading = (case.processes, case.collective)
-            lines += ["", f"{case.collective}, float sum, {case.processes} processes" if "reduce" in case.collective
-                      else f"{case.collective}, float, {case.processes} processes",
+            kind = "float sum" if "reduce" in case.collective else "float"
+            lines += ["", f"{case.collective}, {kind}, {case.processes} process{'es' if case.processes > 1 else ''}",
                       f"{'size':>6} {'Isthmus us':>12} {'best peer us':>13} {'ratio':>7} {'quartiles':>13}  best peer"]
-        if found is None:
-            lines.append(f"{size_text(case.bytes):>6}  not measured")
-            continue
-        spread = f"{found.ratio.low:.2f}-{found.ratio.high:.2f}"
-        lines.append(f"{size_text(case.bytes):>6} {time_text(found.ours.median):>12} {time_text(found.peers.median):>13} "
-                     f"{found.ratio.median:>7.2f} {spread:>13}  {found.peer}")
+        lines.append(row(samples, case))
     return lines
+
+
+def row(samples: Samples, case: Case) -> str:
+    size, found = f"{size_text(case.bytes):>6}", compare(samples, case)
+    if found is not None:
+        spread = f"{found.ratio.low:.2f}-{found.ratio.high:.2f}"
+        return (f"{size} {time_text(found.ours.median):>12} {time_text(found.peers.median):>13} {found.ratio.median:>7.2f} {spread:>13}"
+                f"  {found.peer}")
+    ours = samples.time(case, OURS)
+    return f"{size} {time_text(ours.median) if ours else '-':>12} {'-':>13} {'-':>7}"

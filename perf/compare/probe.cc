@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measuring loop (see probe.h).
-//     PROGRAM [-g RANKS_PER_PROCESS] [--batches N] [--together] COLLECTIVE:BYTES:ITERATIONS...
+//     PROGRAM [-g RANKS_PER_PROCESS] [--batches N] [--together] [--limit-ms MS] COLLECTIVE:BYTES:ITERATIONS...
 // BYTES are nccl-tests' (the larger of one rank's buffers). Without --together a batch is ITERATIONS calls one after the other, and
 // the result is the median over batches of the slowest rank's time per call. With it, all ranks begin each call at an instant agreed
-// before, and the result is the median over all calls of the time from that instant until the last rank is done.
+// before, and the result is the median over all calls of the time from that instant until the last rank is done. --limit-ms makes a
+// batch shorter that would take longer: for a first look at who is worth measuring.
 #include "probe.h"
 
 #include <sched.h>
@@ -35,6 +36,7 @@ struct Item {
 struct Options {
   int batches = 3;
   int ranks_per_process = 1;  // used before there is a library
+  int limit_ms = 0;           // of a batch; 0: none
   bool together = false;
   std::vector<Item> items;
 };
@@ -71,6 +73,13 @@ std::optional<Item> read_item(std::string_view text) {
   return item;
 }
 
+/// Where the number of an option goes; null if it is no such option.
+int* number_of(Options& options, std::string_view word) {
+  if (word == "--batches") return &options.batches;
+  if (word == "--limit-ms") return &options.limit_ms;
+  return word == "-g" ? &options.ranks_per_process : nullptr;
+}
+
 Options parse(int argc, const char* const* argv) {
   Options options;
   for (int at = 1; at < argc; ++at) {
@@ -78,8 +87,7 @@ Options parse(int argc, const char* const* argv) {
     const std::string_view next = at + 1 < argc ? argv[at + 1] : "";
     if (word == "--together") {
       options.together = true;
-    } else if ((word == "--batches" && read_number(next, options.batches)) ||
-               (word == "-g" && read_number(next, options.ranks_per_process))) {
+    } else if (int* number = number_of(options, word); number != nullptr && read_number(next, *number)) {
       ++at;
     } else if (const auto item = read_item(word)) {
       options.items.push_back(*item);
@@ -117,12 +125,11 @@ class Probe {
     const size_t count = count_of(item);
     verify(item, count);
     line_up();
-    const double begin = now_s();
-    const int warm = item.iterations / 5 + 1;
-    for (int i = 0; i < warm; ++i) library_.run(item.collective, count);
-    double estimate = (now_s() - begin) / warm;
-    library_.maximum(std::span(&estimate, 1));
-    return options_.together ? time_together(item, count, estimate) : time_batches(item, count);
+    Item timed = item;
+    double estimate = time_calls(item, count, 1);
+    if (options_.limit_ms > 0) timed.iterations = std::clamp(static_cast<int>(options_.limit_ms * 1e-3 / estimate), 1, item.iterations);
+    estimate = time_calls(timed, count, timed.iterations / 5 + 1);
+    return options_.together ? time_together(timed, count, estimate) : time_batches(timed, count);
   }
 
  private:
@@ -137,6 +144,15 @@ class Probe {
   void line_up() {
     double token = 0;
     for (int i = 0; i < 2; ++i) library_.maximum(std::span(&token, 1));
+  }
+
+  /// Seconds per call on the slowest process: the same number everywhere.
+  double time_calls(const Item& item, size_t count, int calls) {
+    const double begin = now_s();
+    for (int i = 0; i < calls; ++i) library_.run(item.collective, count);
+    double seconds = (now_s() - begin) / calls;
+    library_.maximum(std::span(&seconds, 1));
+    return seconds;
   }
 
   Result time_batches(const Item& item, size_t count) {

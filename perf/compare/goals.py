@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The speed targets as data, and how measurements are held against them, as pure functions. A target over several sizes is met if the
+worst size meets it. Used by targets.py."""
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from typing import Iterator
+
+from figures import Case, Measured, compare, quartiles, size_text
+
+MIB = 1 << 20
+RANGES = {"1 MiB and more": (MIB, 1 << 40), "4 KiB to 1 MiB": (4 << 10, MIB - 1), "1 KiB and less": (0, 1 << 10)}
+LARGE = {"allreduce": {2: 2.0, 4: 1.5}, "reduce_scatter": {2: 1.5, 4: 1.3}, "allgather": {2: 1.0, 4: 1.0}}
+MIDDLE = {2: 0.95, 4: 1.0}
+LATENCY = {2: 1.2, 4: 1.0}  # our time over the peer's
+ONE_PROCESS_SHARE = 0.5     # allreduce -g 2: payload rate over that of one thread's in-place add
+ALLGATHER_SHARE = 0.85      # of what two processes that copy at once reach
+SITES_SHARE = 0.8           # of the physical bound
+SITES_COUNTER_SHARE = 0.05  # by which interface counters may differ from the formula
+ADDED_BYTES = 64 << 10      # what is no buffer: bookkeeping of a communicator, noise of a process's memory
+
+PASS, MISS, SKIPPED = "pass", "MISS", "skipped"
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    part: str  # speed, budgets, memory, sites
+    text: str
+    wanted: float
+    at_least: bool
+    unit: str  # "x" for ratios of times and rates
+
+    def number(self, value: float) -> str:
+        if self.unit == "x":
+            return f"{value:.2f}x"
+        return (f"{value:.3g}" if value < 1000 else f"{value:.0f}") + (f" {self.unit}" if self.unit else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    goal: Goal
+    values: dict[str, float]  # by size or other variant
+    why: str = ""             # there are no values
+
+    @property
+    def worst(self) -> tuple[str, float]:
+        return (min if self.goal.at_least else max)(self.values.items(), key=lambda entry: entry[1])
+
+    @property
+    def verdict(self) -> str:
+        if not self.values:
+            return SKIPPED
+        return PASS if (self.worst[1] >= self.goal.wanted if self.goal.at_least else self.worst[1] <= self.goal.wanted) else MISS
+
+    def line(self) -> str:
+        goal = self.goal
+        wanted = f"{'>=' if goal.at_least else '<='} {goal.number(goal.wanted)}"
+        if not self.values:
+            return f"{self.verdict:8}{goal.text:66} {wanted:>14}  {self.why}"
+        name, value = self.worst
+        found = goal.number(value) + (f" at {name}" if name else "")
+        spread = f"   median {goal.number(statistics.median(self.values.values()))}" if len(self.values) > 1 else ""
+        return f"{self.verdict:8}{goal.text:66} {wanted:>14}  {found}{spread}"
+
+    def as_json(self) -> dict:
+        worst = self.worst if self.values else (None, None)
+        return {**dataclasses.asdict(self.goal), "verdict": self.verdict, "worst": worst[1], "worst_at": worst[0],
+                "median": statistics.median(self.values.values()) if self.values else None, "values": self.values, "why": self.why}
+
+
+def outcome(goal: Goal, values: dict[str, float | None], why: str = "not measured") -> Outcome:
+    """Of the values that there are; all must be there, or a target could be met by what was not measured."""
+    missing = [name for name, value in values.items() if value is None]
+    if missing or not values:
+        return Outcome(goal, {}, why + (f" at {', '.join(missing)}" if any(missing) else ""))
+    return Outcome(goal, dict(values))
+
+
+def against_peers(measured: Measured, sizes: list[int]) -> Iterator[Outcome]:
+    for collective, large in LARGE.items():
+        for processes in large:
+            for title, (low, high) in RANGES.items():
+                chosen = [size for size in sizes if low <= size <= high]
+                ratios = {size_text(size): found and found.ratio.median
+                          for size in chosen for found in [compare(measured.samples, Case(processes, collective, size))]}
+                text = f"{collective}, {processes} processes, {title}: "
+                if high <= 1 << 10:
+                    goal = Goal("speed", text + "our time / best peer's", LATENCY[processes], False, "x")
+                    ratios = {name: ratio and 1 / ratio for name, ratio in ratios.items()}
+                else:
+                    goal = Goal("speed", text + "best peer's time / ours", large[processes] if low >= MIB else MIDDLE[processes], True, "x")
+                yield outcome(goal, ratios)
+
+
+def against_memory(measured: Measured, sizes: list[int]) -> Iterator[Outcome]:
+    def of_memory(work: str, processes: int, size: int) -> float | None:
+        times = measured.memory.get((work, processes, size))
+        return quartiles(times).median if times else None
+
+    large = [size for size in sizes if size >= MIB]
+    both = {size: (of_memory("add", 1, size), of_memory("allreduce -g 2", 1, size)) for size in large}
+    yield outcome(Goal("speed", "allreduce -g 2: payload rate / in-place add of one thread", ONE_PROCESS_SHARE, True, "x"),
+                  {size_text(size): add / ours if add and ours else None for size, (add, ours) in both.items()})
+    gathers = {size: (of_memory("copy", 2, size), measured.samples.time(Case(2, "allgather", size), "Isthmus")) for size in large}
+    yield outcome(Goal("speed", "allgather, 2 processes: rate / two processes copying at once", ALLGATHER_SHARE, True, "x"),
+                  {size_text(size): copy / ours.median if copy and ours else None for size, (copy, ours) in gathers.items()})
+
+
+@dataclasses.dataclass
+class Bench:
+    """A line of Google Benchmark: nanoseconds per iteration and per item, and counters."""
+    ns: float
+    ns_per_item: float | None
+    counters: dict[str, float]
+
+
+def read_benchmarks(document: dict) -> dict[str, Bench]:
+    """Medians by name."""
+    units = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    found = {}
+    for entry in document["benchmarks"]:
+        if entry.get("aggregate_name") != "median" or entry.get("error_occurred"):
+            continue
+        rate = entry.get("items_per_second")
+        found[entry["run_name"]] = Bench(entry["real_time"] * units[entry["time_unit"]], 1e9 / rate if rate else None,
+                                         {name: value for name, value in entry.items() if name in ("bytes", "steps")})
+    return found
+
+
+def budgets(found: dict[str, Bench]) -> Iterator[Outcome]:
+    """`found`: dispatch_bench, exec_bench and plan_bench together."""
+    dispatch = found.get("dispatch/one_rank/in_place")
+    yield outcome(Goal("budgets", "dispatch: a call on one rank without work", 100, False, "ns"), {"": dispatch and dispatch.ns})
+    steps = {}
+    for kind in ("copy", "reduce"):
+        step, kernel = found.get(f"steps/{kind}"), found.get(f"kernel/{kind}")
+        steps[kind] = step.ns_per_item - kernel.ns_per_item if step and kernel and step.ns_per_item and kernel.ns_per_item else None
+    yield outcome(Goal("budgets", "a step beside transport and kernels", 20, False, "ns"), steps)
+    plans = {name.removeprefix("build/").removesuffix("/4096"): bench for name, bench in found.items()
+             if name.startswith("build/") and name.endswith("/4096")}
+    yield outcome(Goal("budgets", "one rank's plan at 4096 ranks, every algorithm: time", 1, False, "ms"),
+                  {name: bench.ns / 1e6 for name, bench in plans.items()})
+    yield outcome(Goal("budgets", "one rank's plan at 4096 ranks, every algorithm: memory", 1, False, "MiB"),
+                  {name: bench.counters["bytes"] / MIB if "bytes" in bench.counters else None for name, bench in plans.items()})
+
+
+def growth(lines: list[dict]) -> Iterator[Outcome]:
+    found = {line["what"]: line for line in lines}
+    one, calls = found.get("one_rank", {}), found.get("calls", {})
+    yield outcome(Goal("memory", "a one-rank communicator allocates no buffers: address space", ADDED_BYTES, False, "B"),
+                  {"": one.get("mapped_bytes")})
+    yield outcome(Goal("memory", "10^6 calls add nothing: resident memory", ADDED_BYTES, False, "B"), {"": calls.get("resident_bytes")})
+    yield outcome(Goal("memory", "10^6 calls add nothing: descriptors", 0, False, "open"), {"": calls.get("descriptors")})
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A run on two sites of two hosts: `calls` allreduces of `bytes`."""
+    bytes: int
+    calls: int
+    us: dict[str, float]  # out of place, in place: the slowest rank's mean
+    uplink_bytes: dict[str, int]  # by site and direction
+
+
+def sites(runs: list[Site], why: str, rate_bits_per_s: int, mtu_bytes: int) -> Iterator[Outcome]:
+    """Halving-doubling in site order sends each byte of the result over each uplink once, each way: no plan can do with less. A full
+    frame of `mtu` carries mtu - 52 bytes (IPv4 and TCP with time stamps) and is mtu + 14 long on the wire."""
+    payload_share = (mtu_bytes - 52) / (mtu_bytes + 14)
+    bound = {run.bytes: run.bytes * 8 / (payload_share * rate_bits_per_s) * 1e6 for run in runs}
+    yield outcome(Goal("sites", "allreduce, 2 sites x 2 hosts at 200 Mbit/s: physical bound / time", SITES_SHARE, True, "x"),
+                  {f"{size_text(run.bytes)} {name}": bound[run.bytes] / us for run in runs for name, us in run.us.items()}, why)
+    yield outcome(Goal("sites", "the same: interface counters' distance from the formula", SITES_COUNTER_SHARE, False, ""),
+                  {f"{size_text(run.bytes)} {name}": abs(count / (run.calls * run.bytes / payload_share) - 1)
+                   for run in runs for name, count in run.uplink_bytes.items()}, why)

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures everything that has a target and prints every target with its ratio, and pass or miss. Takes four to six minutes.
+
+    ./dev perf --targets [OPTION...]
+
+Exit codes: 0 measured, whatever the verdicts; 1 something that must work does not, or --strict and a target is missed; 2 the command
+line is wrong."""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import goals
+from compare import COLLECTIVES, SIZES, Plan, count_option, list_of, measure, memory_lines, progress
+from contenders import Place, run_lines
+from figures import parse_size, table
+
+PARTS = ("speed", "budgets", "memory", "sites")
+# What the budgets are read from, with the benchmarks that matter.
+BENCHES = {"dispatch_bench": "dispatch/one_rank/in_place", "exec_bench": "(steps|kernel)/(copy|reduce)", "plan_bench": "build/[a-z_]+/[a-z_]+/4096$"}
+BENCH_OPTIONS = ("--benchmark_format=json", "--benchmark_repetitions=7", "--benchmark_report_aggregates_only=true",
+                 "--benchmark_enable_random_interleaving=true", "--benchmark_min_time=0.02")
+LIMIT_S = 120
+SITE_SIZES = (4 << 20, 16 << 20)
+SITE_ITERATIONS = 3
+SITE_CALLS = 1 + 2 * (1 + SITE_ITERATIONS + 1)  # the warm-up; out of place and in place one before timing, the timed ones, the verified one
+SITE_RATE_BITS_PER_S, SITE_MTU_BYTES = 200_000_000, 1500
+CANNOT = 77  # sites.py: the kernel or the user may not make hosts
+
+
+class Broken(Exception):
+    """Something that must work does not."""
+
+
+def speed(place: Place, rounds: int) -> tuple[list[goals.Outcome], list[str]]:
+    sizes = [parse_size(word) for word in SIZES.split(",")]
+    plan = Plan(place, [2, 4], list(COLLECTIVES), sizes, rounds, one_process=True)
+    measured = measure(plan)
+    details = memory_lines(measured) + table(measured.samples) + [""]
+    return [*goals.against_peers(measured, sizes), *goals.against_memory(measured, sizes)], details
+
+
+def budgets(place: Place) -> list[goals.Outcome]:
+    found: dict[str, goals.Bench] = {}
+    for bench, pattern in BENCHES.items():
+        program = place.build / "perf" / "micro" / bench
+        if not program.exists():
+            continue  # built without Google Benchmark; its targets say that they were not measured
+        progress(f"budgets: {bench}")
+        done = subprocess.run([program, f"--benchmark_filter={pattern}", *BENCH_OPTIONS], capture_output=True, text=True, timeout=LIMIT_S)
+        if done.returncode != 0:
+            raise Broken(f"{bench}: {done.stderr.strip()}")
+        found |= goals.read_benchmarks(json.loads(done.stdout))
+    return list(goals.budgets(found))
+
+
+def memory(place: Place) -> list[goals.Outcome]:
+    progress("memory: a million calls")
+    lines, problem = run_lines([str(place.program("growth"))], LIMIT_S)
+    if problem:
+        raise Broken(f"compare_growth: {problem}")
+    return list(goals.growth(lines))
+
+
+def run_on_sites(place: Place, size: int) -> goals.Site | str:
+    """The run, or why there is none."""
+    script = pathlib.Path(__file__).resolve().parents[2] / "tests" / "sites" / "sites.py"
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report.json"
+        command = [sys.executable, script, "2x2", "--rate", str(SITE_RATE_BITS_PER_S), "--mtu", str(SITE_MTU_BYTES), "--timeout", str(LIMIT_S), "--",
+                   "all_reduce_perf", "-b", str(size), "-e", str(size), "-n", str(SITE_ITERATIONS), "-w", "1", "-c", "1", "-a", "3",
+                   "-J", report]
+        path = os.pathsep.join([str(place.launcher.parent), str(place.build / "perf"), os.environ.get("PATH", "")])
+        done = subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=LIMIT_S + 60)
+        if done.returncode == CANNOT:
+            return done.stderr.strip().splitlines()[-1]
+        if done.returncode != 0:
+            raise Broken(f"all_reduce_perf on emulated sites: {(done.stderr or done.stdout).strip()}")
+        row = json.loads(report.read_text())["results"][0]
+    counters = {f"site {site} {way}": int(count) for site, out_bytes, in_bytes in re.findall(r"uplink of site (\d+): out (\d+) B, in (\d+) B", done.stdout)
+                for way, count in (("out", out_bytes), ("in", in_bytes))}
+    times = {title: row[half]["time"] for half, title in (("out_of_place", "out of place"), ("in_place", "in place"))}
+    return goals.Site(size, SITE_CALLS, times, counters)
+
+
+def sites(place: Place) -> list[goals.Outcome]:
+    runs, why = [], ""
+    for size in SITE_SIZES:
+        progress(f"sites: allreduce of {size} bytes")
+        run = run_on_sites(place, size)
+        if isinstance(run, str):
+            why = run
+            break
+        runs.append(run)
+    return list(goals.sites(runs, why, SITE_RATE_BITS_PER_S, SITE_MTU_BYTES))
+
+
+def part(word: str) -> str:
+    if word not in PARTS:
+        raise ValueError(f"'{word}' is none of {', '.join(PARTS)}")
+    return word
+
+
+def parse_arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="targets", description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[-1], allow_abbrev=False)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="the build folder (build)")
+    parser.add_argument("--only", type=list_of(part), default=list(PARTS), help=f"parts with commas between ({','.join(PARTS)})")
+    parser.add_argument("--rounds", type=count_option, default=7, help="rounds of the comparison (7)")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
+    parser.add_argument("--json", metavar="FILE", help="also write the targets to FILE; - for standard output instead of the lines")
+    return parser.parse_args(words)
+
+
+def main(words: list[str]) -> int:
+    options = parse_arguments(words)
+    place = Place(options.build.resolve())
+    needed = place.missing("isthmus", "memory", "growth")
+    if needed:
+        print(f"targets: {needed} is missing; build first, or name the build folder with --build", file=sys.stderr)
+        return 2
+    began = time.monotonic()
+    outcomes: list[goals.Outcome] = []
+    details: list[str] = []
+    try:
+        if "speed" in options.only:
+            outcomes, details = speed(place, options.rounds)
+        for name, run in (("budgets", budgets), ("memory", memory), ("sites", sites)):
+            if name in options.only:
+                outcomes += run(place)
+    except (Broken, subprocess.TimeoutExpired) as error:
+        print(f"targets: {error}", file=sys.stderr)
+        return 1
+    progress("")
+    report = {"format": "isthmus.targets/1", "targets": [one.as_json() for one in outcomes]}
+    if options.json:
+        text = json.dumps(report, indent=1) + "\n"
+        sys.stdout.write(text) if options.json == "-" else pathlib.Path(options.json).write_text(text)
+    counts = {verdict: sum(one.verdict == verdict for one in outcomes) for verdict in (goals.PASS, goals.MISS, goals.SKIPPED)}
+    if options.json != "-":
+        print("\n".join(details + [one.line() for one in outcomes]))
+        print(f"\n{counts[goals.PASS]} passed, {counts[goals.MISS]} missed, {counts[goals.SKIPPED]} skipped, in {time.monotonic() - began:.0f} s. "
+              "The worst size decides.")
+    return 1 if options.strict and counts[goals.MISS] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
