@@ -67,17 +67,14 @@ def note(measured: Measured, text: str) -> None:
         progress(text, keep=True)
 
 
-def run_job(plan: Plan, contender: Contender, cases: list[Case], options: list[str]) -> tuple[list[tuple[Case, str, float]], str]:
+def run_job(plan: Plan, contender: Contender, items: list[tuple[Case, str]], options: list[str]) -> tuple[list[tuple[Case, str, float]], str]:
     """One job of one contender: (case, contender's name, us) of what it measured, and what went wrong."""
-    items = [f"{collective}:{case.bytes}:{iterations_for(case.bytes)}"
-             for case in cases for collective in (case.collective, case.collective + "_counts") if collective in contender.names]
     if not items:
         return [], ""
     together = ["--together"] if plan.together else []
-    lines, problem = run_lines([*contender.start, *options, *together, *items], JOB_LIMIT_S)
-    processes = cases[0].processes
-    return [(Case(processes, line["collective"].removesuffix("_counts"), line["bytes"]), contender.name(line["collective"]), line["us"])
-            for line in lines], problem
+    words = [f"{collective}:{case.bytes}:{iterations_for(case.bytes)}" for case, collective in items]
+    lines, problem = run_lines([*contender.start, *options, *together, *words], JOB_LIMIT_S)
+    return [(case, contender.name(collective), line["us"]) for (case, collective), line in zip(items, lines)], problem
 
 
 def screen(plan: Plan, contenders: list[Contender], processes: int, measured: Measured) -> dict[str, set[Case]]:
@@ -88,7 +85,7 @@ def screen(plan: Plan, contenders: list[Contender], processes: int, measured: Me
             continue
         progress(f"{processes} processes, screening: {contender.title}")
         for _ in range(SCREENING_ROUNDS):
-            results, problem = run_job(plan, contender, plan.cases(processes), ["--batches", "1", "--limit-ms", str(SCREENING_LIMIT_MS)])
+            results, problem = run_job(plan, contender, contender.items(plan.cases(processes)), ["--batches", "1", "--limit-ms", str(SCREENING_LIMIT_MS)])
             if problem:
                 note(measured, f"{contender.title} with {processes} processes: {problem}")
                 break
@@ -101,8 +98,8 @@ def run_round(plan: Plan, contenders: list[Contender], racing: dict[str, set[Cas
     turn = number % len(contenders)  # nobody always comes after the same one
     for contender in contenders[turn:] + contenders[:turn]:
         progress(f"{processes} processes, round {number + 1} of {plan.rounds}: {contender.title}")
-        cases = [case for case in plan.cases(processes) if contender.family == OURS or contender.races(racing, case)]
-        results, problem = run_job(plan, contender, cases, ["--batches", str(BATCHES)])
+        items = contender.items(plan.cases(processes), None if contender.family == OURS else racing)
+        results, problem = run_job(plan, contender, items, ["--batches", str(BATCHES)])
         if problem:
             note(measured, f"{contender.title} with {processes} processes: {problem}")
         for case, name, us in results:

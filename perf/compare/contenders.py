@@ -37,9 +37,10 @@ class Contender:
     def title(self) -> str:
         return " / ".join(sorted(set(self.names.values())))
 
-    def races(self, racing: dict[str, set[Case]], case: Case) -> bool:
-        """True if one of its ways to do the case's collective is still in the race."""
-        return any(case in racing.get(name, ()) for collective, name in self.names.items() if collective.removesuffix("_counts") == case.collective)
+    def items(self, cases: list[Case], racing: dict[str, set[Case]] | None = None) -> list[tuple[Case, str]]:
+        """What to measure of the cases, each with the measuring program's collective; of `racing`, only what is still in the race."""
+        return [(case, collective) for case in cases for collective in (case.collective, case.collective + "_counts")
+                if collective in self.names and (racing is None or case in racing.get(self.names[collective], ()))]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -57,11 +57,11 @@ class Outcome:
         goal = self.goal
         wanted = f"{'>=' if goal.at_least else '<='} {goal.number(goal.wanted)}"
         if not self.values:
-            return f"{self.verdict:8}{goal.text:66} {wanted:>14}  {self.why}"
+            return f"{self.verdict:8}{goal.text:71} {wanted:>14}  {self.why}"
         name, value = self.worst
         found = goal.number(value) + (f" at {name}" if name else "")
         spread = f"   median {goal.number(statistics.median(self.values.values()))}" if len(self.values) > 1 else ""
-        return f"{self.verdict:8}{goal.text:66} {wanted:>14}  {found}{spread}"
+        return f"{self.verdict:8}{goal.text:71} {wanted:>14}  {found}{spread}"
 
     def as_json(self) -> dict:
         worst = self.worst if self.values else (None, None)

@@ -120,6 +120,13 @@ class Contenders(unittest.TestCase):
         self.assertIn("mpi_yield_when_idle", contenders.open_mpi(PLACE, processes=4, cpus=2)[0].start)
         self.assertNotIn("mpi_yield_when_idle", contenders.open_mpi(PLACE, processes=2, cpus=2)[0].start)
 
+    def test_only_what_races_is_run(self):
+        cases = [Case(2, "allreduce", 8), Case(2, "reduce_scatter", 8), Case(2, "reduce_scatter", 1024)]
+        forced = contenders.open_mpi(PLACE, processes=2, cpus=2)[2]
+        self.assertEqual(len(forced.items(cases)), 5)
+        racing = {"Open MPI recursive halving": {cases[2]}, "Open MPI ring": {cases[0]}}
+        self.assertEqual(forced.items(cases, racing), [(cases[2], "reduce_scatter_counts")])
+
     def test_what_is_not_built_is_said(self):
         found, missing = contenders.all_contenders(PLACE, 2, 2, only_defaults=False)
         self.assertEqual([one.family for one in found], [OURS])
