@@ -54,6 +54,12 @@ Status call(Library& library, Arguments& arguments) {
     group.calls.add(*communicator, arguments.request, stream);
     return {};
   }
+  if (stream == 0 && arguments.request.collective != Collective::sendrecv) {
+    exec::Ticket ticket;
+    ISTHMUS_TRY(communicator->begin(arguments.request, ticket));
+    library.driver().wait(lock, [&ticket] { return ticket.done; });
+    return ticket.status;
+  }
   comm::Group alone;
   alone.add(*communicator, arguments.request, stream);
   return launch(library, lock, alone);

@@ -19,7 +19,7 @@ namespace isthmus::api {
 namespace {
 
 std::mutex registry_mutex;
-Library* registry = nullptr;  // never deleted: threads may still be inside at exit
+std::atomic<Library*> registry{nullptr};  // never deleted: threads may still be inside at exit
 std::atomic<bool> forked{false};
 
 std::mutex error_mutex;
@@ -42,12 +42,13 @@ Result<Library*> Library::get() {
   if (forked.load(std::memory_order_relaxed)) {
     return invalid_usage("this process was made by fork() after Isthmus was in use; call it only in the parent, or exec first");
   }
+  if (Library* made = registry.load(std::memory_order_acquire); made != nullptr) return made;
   const std::lock_guard guard(registry_mutex);
-  if (registry != nullptr) return registry;
+  if (Library* made = registry.load(std::memory_order_relaxed); made != nullptr) return made;
   ISTHMUS_ASSIGN(auto made, make());
-  registry = made.release();
   pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
-  return registry;
+  registry.store(made.release(), std::memory_order_release);
+  return registry.load(std::memory_order_relaxed);
 }
 
 Result<std::unique_ptr<Library>> Library::make() {

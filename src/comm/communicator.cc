@@ -188,44 +188,81 @@ bool Communicator::in_place(const Request& request) const {
   }
 }
 
-Status Communicator::add(const Request& request, exec::Launch& launch) {
+Result<Communicator::Manner*> Communicator::manner_of(const Request& request) {
+  Manner& manner = manners_[static_cast<size_t>(request.collective)];
+  const int32_t root = is_rooted(request.collective) ? request.root : -1;
+  const bool in_place = this->in_place(request);
+  const bool same = manner.program != nullptr && manner.count == request.count && manner.type == request.type &&
+                    manner.op == request.op.op && manner.root == root && manner.in_place == in_place &&
+                    manner.scaled == request.op.scaled;
+  if (same) return &manner;
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   const uint64_t bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out);
   ISTHMUS_ASSIGN(const collectives::Choice choice, choices_.choose(request.collective, bytes));
   const plan::Shape shape{.collective = request.collective,
                           .group = {.ranks = {}, .size = ranks(), .position = rank()},
-                          .root = is_rooted(request.collective) ? request.root : -1,
-                          .in_place = in_place(request),
+                          .root = root,
+                          .in_place = in_place,
                           .op = request.op.op,
                           .map_in = request.op.scaled,
                           .segments = choice.segments};
   const exec::PlanKey key{.algorithm = choice.algorithm,
                           .position = rank(),
                           .size = ranks(),
-                          .root = shape.root,
+                          .root = root,
                           .segments = choice.segments,
                           .op = shape.op,
-                          .in_place = shape.in_place,
+                          .in_place = in_place,
                           .map_in = shape.map_in};
   ISTHMUS_ASSIGN(auto program, process_.plans().get(key, shape));
+  manner = {.count = request.count,
+            .type = request.type,
+            .op = request.op.op,
+            .root = root,
+            .in_place = in_place,
+            .scaled = request.op.scaled,
+            .program = std::move(program),
+            .plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).value(),
+            .how = choice.algorithm->name};
+  return &manner;
+}
 
-  exec::Launch::Item& item = launch.add();
-  item.endpoint = endpoint_;
-  exec::Call& call = item.call;
-  call.program = std::move(program);
+Status Communicator::form(const Request& request, exec::Call& call) {
+  ISTHMUS_ASSIGN(Manner * manner, manner_of(request));
+  call.program = manner->program;
   call.signature = {.collective = request.collective,
                     .type = request.type,
                     .op = is_reducing(request.collective) ? request.op.op : ReduceOp::sum,
                     .scaled = request.op.scaled,
-                    .root = shape.root,
+                    .root = manner->root,
                     .count = request.count};
-  call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).value();
-  call.how = choice.algorithm->name;
+  call.plan_tag = manner->plan_tag;
+  if (manner->kind_key == 0) manner->kind_key = call.signature.kind_key(membership_.id, call.plan_tag);
+  call.kind_key = manner->kind_key;
+  call.how = manner->how;
   call.in = static_cast<const std::byte*>(request.in);
   call.out = static_cast<std::byte*>(request.out);
   call.scale_in = request.op.scaled;
   call.scalar = request.op.scalar;
   return {};
+}
+
+Status Communicator::add(const Request& request, exec::Launch& launch) {
+  exec::Call call;
+  ISTHMUS_TRY(form(request, call));
+  exec::Launch::Item& item = launch.add();
+  item.endpoint = endpoint_;
+  item.call = std::move(call);
+  return {};
+}
+
+Status Communicator::begin(const Request& request, exec::Ticket& ticket) {
+  exec::Call call;
+  ISTHMUS_TRY(form(request, call));
+  call.ticket = &ticket;
+  Status refused = process_.engine().submit(*endpoint_, call);
+  if (!refused.ok()) fail(refused);  // nobody shall wait for a call that this rank could not begin
+  return refused;
 }
 
 Status Communicator::add_transfers(std::span<const Request> requests, exec::Launch& launch) {

@@ -3,6 +3,7 @@
 // used by api/ and mpi/. Methods need the driver's lock unless they say otherwise.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -69,6 +70,8 @@ class Communicator final : private exec::Observer, private Listener {
   [[nodiscard]] Status check(const Request& request) const;
   /// Adds the call (checked before) to a launch. Fails where no algorithm serves it or its plan cannot be built.
   Status add(const Request& request, exec::Launch& launch);
+  /// Begins a collective (checked before) at once; `ticket` tells its end, and must live until then. Fails as add() does.
+  Status begin(const Request& request, exec::Ticket& ticket);
   /// Adds send/recv calls that belong together as one call of the engine.
   Status add_transfers(std::span<const Request> requests, exec::Launch& launch);
 
@@ -105,6 +108,22 @@ class Communicator final : private exec::Observer, private Listener {
 
   [[nodiscard]] Standstill::Surroundings surroundings();
   [[nodiscard]] std::string name_of_rank(int32_t rank) const;
+
+  /// How calls of one kind are carried out. Programs repeat their calls, so the latest of each collective is remembered.
+  struct Manner {
+    uint64_t count = 0;
+    DataType type = DataType::float32;
+    ReduceOp op = ReduceOp::sum;
+    int32_t root = -1;
+    bool in_place = false, scaled = false;
+    std::shared_ptr<const exec::Program> program;  ///< null: nothing is remembered
+    uint64_t plan_tag = 0;
+    uint64_t kind_key = 0;  ///< 0: not worked out yet
+    std::string_view how;
+  };
+  Result<Manner*> manner_of(const Request& request);
+  Status form(const Request& request, exec::Call& call);
+
   void notify(int32_t to, Notice notice, std::span<const std::byte> body);
   [[nodiscard]] Status check_buffers(const Request& request) const;
   [[nodiscard]] bool in_place(const Request& request) const;
@@ -120,6 +139,7 @@ class Communicator final : private exec::Observer, private Listener {
   exec::Endpoint* endpoint_;
   Agreement agreement_;
   Standstill standstill_;
+  std::array<Manner, kCollectives> manners_;  ///< by Collective
   bool told_ = false;  ///< the failure came from another rank, which has told everybody
   bool finalized_ = false;
   uint64_t splits_ = 0;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/hash.h"
 
 namespace isthmus::exec {
@@ -17,12 +19,14 @@ std::string Signature::to_text() const {
   return text;
 }
 
-uint64_t Signature::key(uint64_t communicator, uint64_t plan_tag) const {
+uint64_t Signature::key(uint64_t kind_key) const { return hash_combine(kind_key, sequence); }
+
+uint64_t Signature::kind_key(uint64_t communicator, uint64_t plan_tag) const {
   Hasher hasher;
-  hasher.add(communicator).add(plan_tag).add(count).add((static_cast<uint64_t>(sequence) << 32) | static_cast<uint32_t>(root));
+  hasher.add(communicator).add(plan_tag).add(count).add(root);
   hasher.add((static_cast<uint64_t>(collective) << 24) | (static_cast<uint64_t>(type) << 16) | (static_cast<uint64_t>(op) << 8) |
              (scaled ? 1U : 0U));
-  return hasher.value();
+  return std::max<uint64_t>(1, hasher.value());
 }
 
 }  // namespace isthmus::exec

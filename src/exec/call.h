@@ -31,7 +31,10 @@ struct Signature {
   /// "call #7 allreduce count 1024 float sum", "send/recv count 10 float".
   [[nodiscard]] std::string to_text() const;
   /// Hash of everything above and of `plan_tag`, a hash of how the call is to be carried out (algorithm, tunables, codec, version).
-  [[nodiscard]] uint64_t key(uint64_t communicator, uint64_t plan_tag) const;
+  [[nodiscard]] uint64_t key(uint64_t communicator, uint64_t plan_tag) const { return key(kind_key(communicator, plan_tag)); }
+  /// The same in two parts: what calls of one kind share (never 0), and the sequence.
+  [[nodiscard]] uint64_t kind_key(uint64_t communicator, uint64_t plan_tag) const;
+  [[nodiscard]] uint64_t key(uint64_t kind_key) const;
 };
 
 /// Tells the submitter that a call is over. Owned by the submitter; must outlive the call.
@@ -45,6 +48,7 @@ struct Call {
   std::shared_ptr<const Program> program;
   Signature signature;
   uint64_t plan_tag = 0;
+  uint64_t kind_key = 0;  ///< the signature's, if it is known already
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   bool scale_in = false;  ///< multiply the input by `scalar` (PreMulSum)

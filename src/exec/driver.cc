@@ -21,6 +21,8 @@ namespace {
 // A sleeper costs its waker a system call and itself a scheduling delay of tens of microseconds, so it pays to look around first.
 constexpr TimeNs kSpinNs = 100 * kMicrosecondNs;
 constexpr TimeNs kYieldNs = 300 * kMicrosecondNs;
+// Reading the clock costs as much as a poll that finds nothing.
+constexpr uint32_t kSpinsPerLook = 8;
 // Time limits are checked at least this often even when nothing arrives.
 constexpr TimeNs kLongestSleepNs = 50 * kMillisecondNs;
 
@@ -77,7 +79,7 @@ void Driver::let_others_in(Lock& lock) {
 
 bool Driver::wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns) {
   while (!done()) {
-    if (now() >= deadline_ns) return false;
+    if (deadline_ns != kNever && now() >= deadline_ns) return false;
     if (owned_ && !background_owner_) {  // somebody else makes progress for all
       ++waiters_;
       wake();
@@ -100,22 +102,25 @@ bool Driver::wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline
 void Driver::make_progress(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns) {
   const bool may_spin = process_->may_spin();
   TimeNs quiet_since = 0;
-  while (!done()) {
-    const TimeNs time = now();
+  TimeNs time = now();
+  for (uint32_t spins = 0; !done();) {
     if (time >= deadline_ns) return;
-    if (process_->poll(time)) {
+    const bool moved = process_->poll(time);
+    if (moved) {
       quiet_since = 0;
       if (waiters_ > 0) changed_.notify_all();
     } else if (quiet_since == 0) {
       quiet_since = time;
     } else if (time - quiet_since > (may_spin ? kSpinNs : kYieldNs)) {
       block(lock, std::min(deadline_ns, time + kLongestSleepNs), inline_fds_);
+      time = now();
     } else if (may_spin) {
       relax();
     } else {
       let_others_in(lock);
     }
     if (contenders_.load(std::memory_order_relaxed) > 0) let_others_in(lock);
+    if (moved || !may_spin || ++spins % kSpinsPerLook == 0) time = now();
   }
 }
 

@@ -36,7 +36,7 @@ Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
   bereaved_ = Status();
   bereaved_since_ns_ = 0;
   suspect_since_ns_ = 0;
-  key_ = signature_.key(endpoint.communicator, call.plan_tag);
+  key_ = signature_.key(call.kind_key != 0 ? call.kind_key : signature_.kind_key(endpoint.communicator, call.plan_tag));
   peers_.assign(program_->peers.size(), PeerState{});
   if (is_send_recv()) {
     for (size_t peer = 0; peer < peers_.size(); ++peer) {

@@ -58,7 +58,7 @@ void run(Input input) {
   promise(inlet.open().ok(), "a stream without a descriptor can be watched");
   for (size_t turn = 0; !inlet.failed(); ++turn) {
     promise(turn <= input.size() + 1, "every turn moves something, or ends");
-    context.readiness.collect();
+    context.readiness.collect(0);
     context.readiness.take_turns(0);
   }
   promise(context.failures.size() == 1, "a stream ends once");

@@ -235,7 +235,7 @@ TEST_P(TcpFailures, NonsenseAfterTheHandshakeFailsThePeer) {
   Greeting greeting(std::move(stream), std::move(handshake), 0);
   ASSERT_TRUE(readiness.watch(greeting, raw->fd()).ok());
   ASSERT_TRUE(job.run_until([&] {
-    readiness.collect();
+    readiness.collect(0);
     readiness.take_turns(job.now());
     return greeting.done();
   }));

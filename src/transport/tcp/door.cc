@@ -60,7 +60,7 @@ Status Door::open() {
     addresses_.push_back((*listener)->address());
     const int fd = (*listener)->fd();
     entrances_.push_back(std::make_unique<Entrance>(*this, std::move(*listener)));
-    ISTHMUS_TRY(context_.readiness.watch(*entrances_.back(), fd));
+    ISTHMUS_TRY(context_.readiness.watch(*entrances_.back(), fd, Hurry::later));
   }
   return entrances_.empty() ? last : Status();
 }

@@ -12,6 +12,7 @@ namespace isthmus::transport {
 
 namespace {
 constexpr size_t kEventsAtOnce = 64;
+constexpr TimeNs kPatienceNs = 200 * kMicrosecondNs;
 }
 
 Served::~Served() {
@@ -23,7 +24,7 @@ Readiness::~Readiness() {
   for (Served* served : blind_) served->readiness_ = nullptr;
 }
 
-Status Readiness::watch(Served& served, int fd) {
+Status Readiness::watch(Served& served, int fd, Hurry hurry) {
   if (fd >= 0) {
     if (!epoll_.valid()) epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     if (!epoll_.valid()) return errno_error("make an epoll descriptor", errno);
@@ -36,6 +37,9 @@ Status Readiness::watch(Served& served, int fd) {
   served.fd_ = fd;
   served.readable_ = served.writable_ = true;
   (fd >= 0 ? watched_ : blind_).push_back(&served);
+  served.patient_ = hurry == Hurry::later;
+  if (fd >= 0 && !served.patient_) ++impatient_;
+  next_look_ns_ = INT64_MIN;
   ask_turn(served);
   return {};
 }
@@ -44,7 +48,7 @@ void Readiness::forget(Served& served) {
   if (served.readiness_ != this) return;
   served.readiness_ = nullptr;
   if (served.fd_ >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, served.fd_, nullptr);
-  std::erase(served.fd_ >= 0 ? watched_ : blind_, &served);
+  if (std::erase(served.fd_ >= 0 ? watched_ : blind_, &served) > 0 && served.fd_ >= 0 && !served.patient_) --impatient_;
   for (size_t turns = served.queued_ ? turns_.size() : 0; turns > 0; --turns) {
     Served* other = turns_.pop();
     turns_.push(other == &served ? nullptr : other);
@@ -58,7 +62,18 @@ void Readiness::ask_turn(Served& served) {
   turns_.push(&served);
 }
 
-void Readiness::collect() {
+void Readiness::collect(TimeNs now) {
+  if (impatient_ > 0 || now >= next_look_ns_) {
+    next_look_ns_ = now + kPatienceNs;
+    ask_system();
+  }
+  for (Served* served : blind_) {
+    served->readable_ = served->writable_ = true;
+    ask_turn(*served);
+  }
+}
+
+void Readiness::ask_system() {
   std::array<epoll_event, kEventsAtOnce> events;
   const int count = epoll_.valid() ? ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0) : 0;
   for (int i = 0; i < count; ++i) {
@@ -68,10 +83,6 @@ void Readiness::collect() {
     if ((what & EPOLLIN) != 0 || served.hung_up_) served.readable_ = true;
     if ((what & EPOLLOUT) != 0 || served.hung_up_) served.writable_ = true;
     ask_turn(served);
-  }
-  for (Served* served : blind_) {
-    served->readable_ = served->writable_ = true;
-    ask_turn(*served);
   }
 }
 
@@ -90,6 +101,7 @@ bool Readiness::take_turns(TimeNs now) {
 bool Readiness::arm(std::vector<Wait>& waits) {
   while (!turns_.empty() && turns_.front() == nullptr) (void)turns_.pop();
   if (!turns_.empty()) return false;
+  next_look_ns_ = INT64_MIN;  // whatever wakes the waiter may be here
   if (epoll_.valid()) waits.push_back({.fd = epoll_.get()});
   return true;
 }

@@ -4,6 +4,8 @@
 // fails only where the system refuses an epoll descriptor.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "base/fd.h"
@@ -39,7 +41,12 @@ class Served {
   Readiness* readiness_ = nullptr;
   int fd_ = -1;
   bool queued_ = false;
+  bool patient_ = false;
 };
+
+/// `later`: may wait a moment (newcomers). While nobody is in a hurry the system is asked seldom, since asking costs more than a
+/// small call between the ranks of this host.
+enum class Hurry : uint8_t { now, later };
 
 class Readiness {
  public:
@@ -50,12 +57,12 @@ class Readiness {
 
   /// Gives `served` a turn now and whenever `fd` changes (-1: at every collect()), until it is destroyed or forgotten. The descriptor must
   /// stay open that long.
-  Status watch(Served& served, int fd);
+  Status watch(Served& served, int fd, Hurry hurry = Hurry::now);
   void forget(Served& served);
   /// Asks for a turn in the next take_turns().
   void ask_turn(Served& served);
   /// Asks the system who changed; those get a turn, and so do all without a descriptor.
-  void collect();
+  void collect(TimeNs now);
   /// One turn for everybody whose turn it is. True if anything moved.
   bool take_turns(TimeNs now);
 
@@ -63,7 +70,11 @@ class Readiness {
   bool arm(std::vector<Wait>& waits);
 
  private:
+  void ask_system();
+
   Fd epoll_;
+  TimeNs next_look_ns_ = INT64_MIN;
+  size_t impatient_ = 0;  ///< of those watched
   std::vector<Served*> watched_;
   std::vector<Served*> blind_;  ///< without a descriptor
   Fifo<Served*> turns_;         ///< null: has gone since

@@ -181,7 +181,7 @@ void Tcp::abandon(uint64_t communicator, int32_t rank) {
 // --- progress ----------------------------------------------------------------------------------------------------------------
 
 bool Tcp::poll(TimeNs now) {
-  context_.readiness.collect();
+  context_.readiness.collect(now);
   bool moved = context_.readiness.take_turns(now);
   door_.poll(now);
   poll_dialing(now);
