@@ -193,8 +193,7 @@ Result<Communicator::Manner*> Communicator::manner_of(const Request& request) {
   const int32_t root = is_rooted(request.collective) ? request.root : -1;
   const bool in_place = this->in_place(request);
   const bool same = manner.program != nullptr && manner.count == request.count && manner.type == request.type &&
-                    manner.op == request.op.op && manner.root == root && manner.in_place == in_place &&
-                    manner.scaled == request.op.scaled;
+                    manner.op == request.op.op && manner.root == root && manner.in_place == in_place && manner.scaled == request.op.scaled;
   if (same) return &manner;
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   const uint64_t bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out);

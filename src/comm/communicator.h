@@ -140,7 +140,7 @@ class Communicator final : private exec::Observer, private Listener {
   Agreement agreement_;
   Standstill standstill_;
   std::array<Manner, kCollectives> manners_;  ///< by Collective
-  bool told_ = false;  ///< the failure came from another rank, which has told everybody
+  bool told_ = false;                         ///< the failure came from another rank, which has told everybody
   bool finalized_ = false;
   uint64_t splits_ = 0;
   int next_operator_;

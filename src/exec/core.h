@@ -7,6 +7,7 @@
 
 #include "base/fifo.h"
 #include "base/types.h"
+#include "exec/distance.h"
 #include "exec/recorder.h"
 #include "kernels/reduce.h"
 #include "memory/pool.h"
@@ -50,7 +51,10 @@ struct Core {
   Fifo<Run*> finished;  ///< runs to retire once nothing of theirs is on the call stack
   Counters counters;
   Recorder recorder;
+  Distance distance;
   TimeNs now = 0;
+  /// For measuring how fast memory is read, never for deciding what happens when; null where time is virtual.
+  TimeNs (*stopwatch)() = nullptr;
 };
 
 }  // namespace isthmus::exec

@@ -38,7 +38,9 @@ TimeNs Driver::now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Driver::Driver(std::unique_ptr<Process> process) : process_(std::move(process)), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+Driver::Driver(std::unique_ptr<Process> process) : process_(std::move(process)), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  process_->engine().set_stopwatch(&Driver::now);
+}
 
 Driver::~Driver() {
   {

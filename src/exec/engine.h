@@ -48,6 +48,9 @@ class Engine final : public transport::FrameSink {
   /// Ends all calls of the endpoint with `why` and refuses later ones. Only the first reason is kept.
   void fail(Endpoint& endpoint, const Status& why);
 
+  /// Lets the engine measure how fast memory is read.
+  void set_stopwatch(TimeNs (*stopwatch)()) { core_.stopwatch = stopwatch; }
+
   /// Moves everything that can move. True if anything happened (poll again soon).
   bool poll(TimeNs now);
   /// True while there is data work that needs this CPU.

@@ -97,6 +97,7 @@ void Run::start() {
     inbound_[i].phase = Phase::absent;
     inbound_[i].stage_offer = false;
     inbound_[i].arrived = inbound_[i].eager_bytes = 0;
+    inbound_[i].bytes_per_ns = 0;
     inbound_[i].carried = 0;
   }
   blocked_next_.resize(program_->plan.steps.size());
@@ -207,7 +208,7 @@ void Run::consumed(uint32_t index, Inbound& message) {
   const plan::Step& step = program_->plan.steps[index];
   Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
   if (message.phase == Phase::offered || message.stage_offer) {
-    send_control(peer, FrameType::done, step.ordinal);
+    send_done(index, message);
     flow.peer_offers = true;
   }
   if (message.eager_bytes > 0) {

@@ -145,6 +145,7 @@ class Run {
     std::array<std::byte, wire::RemoteSpan::kBytes> remote{};
     uint64_t arrived = 0;
     uint64_t eager_bytes = 0;  ///< credit to return once consumed
+    double bytes_per_ns = 0;   ///< of the piece that was read fastest from the sender's memory; 0: not measured
     memory::Block stage;
   };
   struct PeerState {
@@ -193,7 +194,8 @@ class Run {
   void block(uint32_t step, uint32_t peer);
   void retry_blocked(uint32_t peer);
   void advance_landable(uint32_t peer);
-  void send_control(uint32_t peer, wire::FrameType type, uint32_t ordinal, uint64_t length = 0);
+  void send_control(uint32_t peer, wire::FrameType type, uint32_t ordinal, uint64_t length = 0, uint8_t flags = 0);
+  void send_done(uint32_t step, const Inbound& message);
   [[nodiscard]] wire::FrameHeader header_to(uint32_t peer, wire::FrameType type, uint32_t ordinal) const;
   [[nodiscard]] uint32_t ordinal_of(const wire::FrameHeader& header, uint32_t peer) const;
   [[nodiscard]] uint64_t key_of(uint32_t step) const;
@@ -206,6 +208,8 @@ class Run {
   void local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes);
   void message_piece(const plan::Step& step, uint64_t offset, const std::byte* message, uint64_t bytes);
   bool view_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes);
+  bool measured_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes);
+  void store(std::byte* dst, const std::byte* src, uint64_t bytes);
   void stream_piece(const plan::Step& step, Inbound& message, std::span<const std::byte> bytes);
   void reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
 

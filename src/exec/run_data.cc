@@ -10,6 +10,11 @@ namespace isthmus::exec {
 
 using plan::StepKind;
 
+namespace {
+constexpr uint64_t kLeastStreamedBytes = 4 << 10;
+constexpr uint64_t kLeastMeasuredBytes = 16 << 10;
+}  // namespace
+
 Status Run::bind(const Call& call) {
   const plan::Plan& plan = program_->plan;
   element_bytes_ = is_send_recv() ? 1 : size_of(signature_.type);
@@ -70,21 +75,33 @@ std::byte* Run::at(const plan::Chunk& chunk) const {
 uint64_t Run::bytes_of(const plan::Chunk& chunk) const { return plan::chunk_bytes(program_->plan, chunk, binding_, element_bytes_); }
 
 void Run::reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes) {
-  const auto type = static_cast<size_t>(signature_.type);
-  core_.kernels.reduce[type][static_cast<size_t>(step.op)](dst, a, b, bytes / element_bytes_, maps_[step.flags & 3U]);
+  const auto kernel = core_.kernels.reduce[static_cast<size_t>(signature_.type)][static_cast<size_t>(step.op)];
+  const kernels::ReduceMaps& maps = maps_[step.flags & 3U];
+  if (bytes < kLeastStreamedBytes || !core_.distance.far(core_.now)) return kernel(dst, a, b, bytes / element_bytes_, maps);
+  alignas(64) std::array<std::byte, 4096> block;  // a result stays in the first cache on its way past the others
+  for (uint64_t at = 0; at < bytes; at += block.size()) {
+    const uint64_t part = std::min<uint64_t>(block.size(), bytes - at);
+    kernel(block.data(), a + at, b + at, part / element_bytes_, maps);
+    core_.kernels.stream(dst + at, block.data(), part);
+  }
+}
+
+void Run::store(std::byte* dst, const std::byte* src, uint64_t bytes) {
+  const bool past_caches = bytes >= kLeastStreamedBytes && core_.distance.far(core_.now);
+  (past_caches ? core_.kernels.stream : core_.kernels.copy)(dst, src, bytes);
 }
 
 void Run::local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes) {
   std::byte* dst = at(step.dst()) + offset;
   const std::byte* src = at(step.src()) + offset;
   if (step.kind == StepKind::reduce) return reduce(step, dst, src, at(step.src2()) + offset, bytes);
-  if ((step.flags & (plan::kMapIn | plan::kMapOut)) == 0) return core_.kernels.copy(dst, src, bytes);
+  if ((step.flags & (plan::kMapIn | plan::kMapOut)) == 0) return store(dst, src, bytes);
   core_.kernels.map[static_cast<size_t>(signature_.type)](dst, src, bytes / element_bytes_, maps_[step.flags & 3U]);
 }
 
 void Run::message_piece(const plan::Step& step, uint64_t offset, const std::byte* message, uint64_t bytes) {
   std::byte* dst = at(step.dst()) + offset;
-  if (step.kind == StepKind::recv) return core_.kernels.copy(dst, message, bytes);
+  if (step.kind == StepKind::recv) return store(dst, message, bytes);
   reduce(step, dst, at(step.src()) + offset, message, bytes);
 }
 
@@ -111,18 +128,30 @@ void Run::stream_piece(const plan::Step& step, Inbound& message, std::span<const
 bool Run::view_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes) {
   const Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
   const bool staging = static_cast<bool>(message.stage);
-  const std::span<std::byte> bounce = staging ? message.stage.span().subspan(offset, bytes) : core_.bounce.span();
+  const bool direct = !staging && step.kind == StepKind::recv;  // a copy made by the system needs no second one
+  const std::span<std::byte> bounce = staging  ? message.stage.span().subspan(offset, bytes)
+                                      : direct ? std::span(at(step.dst()) + offset, bytes)
+                                               : core_.bounce.span();
   auto seen = flow.transport->view(flow.peer, wire::decode_remote(message.remote), offset, bytes, bounce);
   if (!seen.ok()) {
     bereave(Status(seen.status().code(), seen.status().text(), step.peer));
     return false;
   }
   if (!staging) {
-    message_piece(step, offset, seen->data(), bytes);
+    if (seen->data() != at(step.dst()) + offset) message_piece(step, offset, seen->data(), bytes);
   } else if (seen->data() != bounce.data()) {
     core_.kernels.copy(bounce.data(), seen->data(), bytes);
   }
   return true;
+}
+
+bool Run::measured_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes) {
+  if (core_.stopwatch == nullptr || bytes < kLeastMeasuredBytes) return view_piece(step, message, offset, bytes);
+  const TimeNs begun = core_.stopwatch();
+  const bool seen = view_piece(step, message, offset, bytes);
+  const auto taken_ns = static_cast<double>(std::max<TimeNs>(1, core_.stopwatch() - begun));
+  message.bytes_per_ns = std::max(message.bytes_per_ns, static_cast<double>(bytes) / taken_ns);  // the others were interrupted
+  return seen;
 }
 
 bool Run::work(uint32_t index, uint64_t& offset) {
@@ -140,13 +169,13 @@ bool Run::work(uint32_t index, uint64_t& offset) {
   Inbound& message = inbound_[program_->inbound[index]];
   if (message.phase == Phase::staged) {
     message_piece(step, offset, message.stage.data() + offset, bytes);
-  } else if (!view_piece(step, message, offset, bytes)) {
+  } else if (!measured_piece(step, message, offset, bytes)) {
     return true;
   }
   offset += bytes;
   if (offset < total) return false;
   if (message.phase == Phase::offered && message.stage) {  // the copy is complete; the apply comes when its turn has come
-    send_control(program_->peer_of_step[index], wire::FrameType::done, step.ordinal);
+    send_done(index, message);
     message.phase = Phase::staged;
     message.stage_offer = false;
     message.arrived = total;

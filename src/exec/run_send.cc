@@ -139,10 +139,18 @@ void Run::advance_landable(uint32_t peer) {
   send_control(peer, FrameType::grant, state.landable);
 }
 
-void Run::send_control(uint32_t peer, FrameType type, uint32_t ordinal, uint64_t length) {
+// The sender of an offer may use its memory again; and hears whether reading it was slow.
+void Run::send_done(uint32_t index, const Inbound& message) {
+  const bool far = message.bytes_per_ns > 0 && message.bytes_per_ns < Distance::kFarBytesPerNs;
+  send_control(program_->peer_of_step[index], FrameType::done, program_->plan.steps[index].ordinal, 0,
+               far ? uint8_t{wire::kFar} : uint8_t{0});
+}
+
+void Run::send_control(uint32_t peer, FrameType type, uint32_t ordinal, uint64_t length, uint8_t flags) {
   const Flow& flow = endpoint_->flows[static_cast<size_t>(program_->peers[peer].rank)];
   FrameHeader header = header_to(peer, type, ordinal);
   header.length = length;
+  header.flags = flags;
   if (Status sent = flow.transport->send(flow.peer, header, {}, transport::kNoToken); !sent.ok()) bereave(sent);
 }
 
@@ -159,6 +167,7 @@ void Run::on_control(const FrameHeader& header) {
       state.announces = true;
       return advance_landable(peer);
     case FrameType::done: {
+      core_.distance.told((header.flags & wire::kFar) != 0, core_.now);
       const uint32_t ordinal = ordinal_of(header, peer);
       if (ordinal >= program_->peers[peer].sends) return;
       const uint32_t index = program_->send_steps[program_->peers[peer].sends_begin + ordinal];

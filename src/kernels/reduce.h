@@ -43,6 +43,8 @@ struct Target {
   ReduceFn reduce[kDataTypes][kReduceOps - 1];
   MapFn map[kDataTypes];
   void (*copy)(void* dst, const void* src, size_t bytes);
+  /// The same past the caches: for what another CPU reads next, or nobody soon. Visible to others once it has returned.
+  void (*stream)(void* dst, const void* src, size_t bytes);
 };
 
 /// All targets that this CPU can run, worst (scalar) first.

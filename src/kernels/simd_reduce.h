@@ -4,6 +4,8 @@
 // behind that the linker could pick for other callers. Results equal kernels/arithmetic.h bit for bit. Nothing here can fail.
 #pragma once
 
+#include <hwy/cache_control.h>
+
 #include <cstring>
 #include <iterator>
 
@@ -181,6 +183,24 @@ void map(void* dst, const void* a, size_t count, const ReduceMaps& maps) {
   if (cursor.bytes != 0) kScalarTarget.map[static_cast<size_t>(kType)](cursor.dst, cursor.a, cursor.bytes / kSize, maps);
 }
 
+// --- copies ------------------------------------------------------------------------------------------------------------------
+
+inline void stream_bytes(void* dst, const void* src, size_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
+  auto* to = static_cast<uint8_t*>(dst);
+  const auto* from = static_cast<const uint8_t*>(src);
+  const size_t lane_bytes = hn::Lanes(d);
+  const size_t head = static_cast<size_t>(-reinterpret_cast<uintptr_t>(to)) & 63U;  // whole lines from here on
+  if (bytes < head + 64) return copy_bytes(dst, src, bytes);
+  copy_bytes(to, from, head);
+  size_t at = head;
+  for (; at + 64 <= bytes; at += 64) {
+    for (size_t part = 0; part < 64; part += lane_bytes) hn::Stream(hn::LoadU(d, from + at + part), d, to + at + part);
+  }
+  hwy::FlushStream();
+  copy_bytes(to + at, from + at, bytes - at);
+}
+
 // --- the table ---------------------------------------------------------------------------------------------------------------
 
 template <class Lanes, DataType kType>
@@ -194,7 +214,7 @@ constexpr void fill(Target& target) {
 }
 
 constexpr Target make_target(std::string_view name) {
-  Target target{.name = name, .reduce = {}, .map = {}, .copy = copy_bytes};
+  Target target{.name = name, .reduce = {}, .map = {}, .copy = copy_bytes, .stream = stream_bytes};
   fill<NativeLanes<int8_t>, DataType::int8>(target);
   fill<NativeLanes<uint8_t>, DataType::uint8>(target);
   fill<NativeLanes<int32_t>, DataType::int32>(target);

@@ -14,6 +14,7 @@ constexpr size_t kReservedBytes = 3;
 
 uint8_t allowed_flags(FrameType type) {
   if (type == FrameType::data) return kEager;
+  if (type == FrameType::done) return kFar;
   return type == FrameType::offer ? uint8_t{kStage} : uint8_t{0};
 }
 

@@ -25,6 +25,7 @@ enum class FrameType : uint8_t {
 enum FrameFlag : uint8_t {
   kEager = 1,  ///< data: sent on credit, before a grant covered it
   kStage = 2,  ///< offer: take a copy as soon as there is room, my progress may depend on it
+  kFar = 4,    ///< done: reading the message was slow, as between CPUs without a common cache
 };
 
 /// Collectives and send/recv are numbered apart.

@@ -68,7 +68,7 @@ constexpr plan::Algorithm kExchange = {.name = "test_exchange",
 class Job {
  public:
   explicit Job(int32_t ranks, Limits limits = {}, WatchLimits watch = {})
-      : ranks_(ranks), engine_(limits, watch, kernels::select_target(), pool_), loopback_(engine_) {
+      : ranks_(ranks), engine_(limits, watch, target_, pool_), loopback_(engine_) {
     engine_.add_transport(loopback_);
     EXPECT_TRUE(loopback_.add_peer(0, {}).ok());
     const std::vector<transport::PeerId> peers(static_cast<size_t>(ranks), 0);
@@ -117,12 +117,45 @@ class Job {
   }
 
   int32_t ranks_;
+  kernels::Target target_ = kernels::select_target();
   memory::Pool pool_;
   Engine engine_;
   transport::Loopback loopback_;
   std::vector<Endpoint*> endpoints_;
   TimeNs now_ = 0;
 };
+
+// Stopwatches for Job: every piece takes a second, or a nanosecond.
+TimeNs watch_ns = 0;
+TimeNs slow_watch() { return watch_ns += kSecondNs; }
+TimeNs quick_watch() { return ++watch_ns; }
+uint64_t streamed_bytes = 0;
+
+TEST(Distance, ResultsGoPastTheCachesWhileReadersAreSlow) {
+  constexpr uint64_t kCount = 100'003;
+  for (const auto stopwatch : {&quick_watch, &slow_watch}) {
+    Job job(4);
+    job.target_.stream = [](void* dst, const void* src, size_t bytes) {
+      streamed_bytes += bytes;
+      std::memcpy(dst, src, bytes);
+    };
+    job.engine_.set_stopwatch(stopwatch);
+    streamed_bytes = 0;
+    for (int call = 0; call < 3; ++call) {
+      std::vector<std::vector<float>> in(4), out(4, std::vector<float>(kCount));
+      Launch launch;
+      for (int32_t rank = 0; rank < 4; ++rank) {
+        const auto at = static_cast<size_t>(rank);
+        in[at].assign(kCount, static_cast<float>(rank + call));
+        job.allreduce(launch, rank, kRing, in[at].data(), out[at].data(), kCount);
+      }
+      ASSERT_TRUE(job.run(launch));
+      ASSERT_TRUE(launch.status().ok()) << launch.status().text();
+      for (const auto& result : out) ASSERT_EQ(result, std::vector<float>(kCount, static_cast<float>(6 + 4 * call)));
+    }
+    EXPECT_EQ(streamed_bytes > 0, stopwatch == &slow_watch);
+  }
+}
 
 class Allreduce : public testing::TestWithParam<std::tuple<const plan::Algorithm*, int32_t, uint64_t, bool>> {};
 

@@ -3,6 +3,7 @@
 // addresses, results over operands, all pairs of 8-bit floats, other floating-point environments.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -238,6 +239,21 @@ TEST(KernelsSelect, CpuDetectionAgreesWithTheCompiler) {
                             __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512cd") != 0);
 }
 #endif
+
+TEST(Stream, CopiesEveryByteAndNoOther) {
+  for (const Target* target : available_targets()) {
+    for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 127U, 128U, 1000U, 4096U, 70'001U}) {
+      for (const size_t offset : {0U, 1U, 31U, 63U}) {
+        Bytes from(bytes + 128), to(bytes + 128, std::byte{0xee});
+        for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + 3);
+        Bytes expected = to;
+        std::copy_n(from.begin() + 5, bytes, expected.begin() + static_cast<std::ptrdiff_t>(offset));
+        target->stream(to.data() + offset, from.data() + 5, bytes);
+        EXPECT_EQ(to, expected) << target->name << ", " << bytes << " bytes to offset " << offset;
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace isthmus::kernels

@@ -13,7 +13,7 @@ namespace isthmus::transport {
 namespace {
 constexpr size_t kEventsAtOnce = 64;
 constexpr TimeNs kPatienceNs = 200 * kMicrosecondNs;
-}
+}  // namespace
 
 Served::~Served() {
   if (readiness_ != nullptr) readiness_->forget(*this);
