@@ -259,6 +259,7 @@ Status Communicator::begin(const Request& request, exec::Ticket& ticket) {
   exec::Call call;
   ISTHMUS_TRY(form(request, call));
   call.ticket = &ticket;
+  call.caller = &ticket;  // it waits for nothing else
   Status refused = process_.engine().submit(*endpoint_, call);
   if (!refused.ok()) fail(refused);  // nobody shall wait for a call that this rank could not begin
   return refused;

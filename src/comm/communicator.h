@@ -70,7 +70,7 @@ class Communicator final : private exec::Observer, private Listener {
   [[nodiscard]] Status check(const Request& request) const;
   /// Adds the call (checked before) to a launch. Fails where no algorithm serves it or its plan cannot be built.
   Status add(const Request& request, exec::Launch& launch);
-  /// Begins a collective (checked before) at once; `ticket` tells its end, and must live until then. Fails as add() does.
+  /// Begins a collective (checked before) at once for a caller that then waits for `ticket`, which tells its end. Fails as add() does.
   Status begin(const Request& request, exec::Ticket& ticket);
   /// Adds send/recv calls that belong together as one call of the engine.
   Status add_transfers(std::span<const Request> requests, exec::Launch& launch);
