@@ -17,7 +17,8 @@ import sys
 import time
 
 from contenders import Contender, Place, all_contenders, run_lines
-from figures import OURS, Case, Measured, Samples, compare, parse_size, quartiles, size_text, still_racing, table
+from figures import (OURS, Case, Measured, Samples, busy_seconds, compare, parse_size, quartiles, quiet_line, size_text, still_racing,
+                     table)
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather")
 SIZES = "8,1K,4K,64K,256K,1M,4M,16M"
@@ -125,8 +126,25 @@ def measure_one_process(plan: Plan, sizes: list[int], measured: Measured) -> Non
         measured.memory.setdefault((ONE_PROCESS, 1, line["bytes"]), []).append(line["us"])
 
 
+class Watch:
+    """How much of the machine others use between its making and share()."""
+
+    def __init__(self) -> None:
+        self._began = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        used = os.times()
+        busy = busy_seconds(pathlib.Path("/proc/stat").read_text(), os.sysconf("SC_CLK_TCK"))
+        return time.monotonic(), busy, used.user + used.system + used.children_user + used.children_system
+
+    def share(self) -> float:
+        wall, busy, own = (after - before for before, after in zip(self._began, self._now()))
+        return max(0.0, busy - own) / (wall * (os.cpu_count() or 1))
+
+
 def measure(plan: Plan) -> Measured:
-    measured = Measured()
+    measured, watch = Measured(), Watch()
     fields: dict[int, tuple[list[Contender], dict[str, set[Case]]]] = {}
     for processes in plan.processes:
         contenders, missing = all_contenders(plan.place, processes, plan.cpus, plan.only_defaults)
@@ -142,6 +160,7 @@ def measure(plan: Plan) -> Measured:
         for processes, (contenders, racing) in fields.items():
             run_round(plan, contenders, racing, number, processes, measured)
     progress("")
+    measured.others_share = watch.share()
     return measured
 
 
@@ -171,7 +190,7 @@ def as_json(plan: Plan, measured: Measured) -> dict:
                      "us": {name: list(measured.samples.rounds(case, name).values()) for name in measured.samples.contenders(case)}})
     memory = [{"work": work, "processes": processes, "bytes": size, "us": us} for (work, processes, size), us in sorted(measured.memory.items())]
     return {"format": "isthmus.compare/1", "rounds": plan.rounds, "cpus": plan.cpus, "together": plan.together, "rows": rows, "memory": memory,
-            "notes": measured.notes, "starts": measured.starts}
+            "notes": measured.notes, "starts": measured.starts, "others_share": measured.others_share}
 
 
 def list_of(parse):
@@ -230,7 +249,8 @@ def main(words: list[str]) -> int:
         sys.stdout.write(text) if options.json == "-" else pathlib.Path(options.json).write_text(text)
     if options.json != "-":
         print("\n".join(memory_lines(measured) + table(measured.samples)))
-        print(f"\n{plan.rounds} rounds in {time.monotonic() - began:.0f} s. Ratios are the best peer's time to ours: above 1 Isthmus is faster.")
+        print(f"\n{plan.rounds} rounds in {time.monotonic() - began:.0f} s. Ratios are the best peer's time to ours: above 1 Isthmus is faster. "
+              + quiet_line(measured))
         for library, start in measured.starts.items():
             print(f"  {library}: {start}")
     complete = all(measured.samples.time(case, OURS) for processes in plan.processes for case in plan.cases(processes))

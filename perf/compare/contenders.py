@@ -97,7 +97,7 @@ def all_contenders(place: Place, processes: int, cpus: int, only_defaults: bool)
     found, missing = [isthmus(place, processes)], []
     for family, name, launcher in (("Open MPI", "openmpi", "mpirun.openmpi"), ("MPICH", "mpich", "mpirun.mpich")):
         if not place.program(name).exists():
-            missing.append(f"{family} is left out: it was not found when this was built")
+            missing.append(f"{family} is left out: its measuring program was not built; was it installed then?")
         elif shutil.which(launcher) is None:
             missing.append(f"{family} is left out: there is no {launcher}")
         elif family == "MPICH":

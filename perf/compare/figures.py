@@ -9,6 +9,7 @@ import re
 from typing import Iterable
 
 OURS = "Isthmus"
+QUIET_SHARE = 0.05  # what others may use of the CPUs before the numbers are not to be trusted
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -72,6 +73,7 @@ class Measured:
     memory: dict[tuple[str, int, int], list[float]] = dataclasses.field(default_factory=dict)  # (work, processes, bytes) -> us by round
     notes: list[str] = dataclasses.field(default_factory=list)
     starts: dict[str, str] = dataclasses.field(default_factory=dict)  # how each library was started
+    others_share: float | None = None  # of the CPUs' time that went to other processes, or to other machines of this host, meanwhile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +129,19 @@ def size_text(size: int) -> str:
 
 def time_text(us: float) -> str:
     return f"{us:.2f}" if us < 100 else f"{us:.0f}"
+
+
+def busy_seconds(stat: str, ticks_per_s: int) -> float:
+    """CPU time that anybody has used, from the text of /proc/stat: user, nice, system, irq, softirq, and steal (another machine's)."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (int(word) for word in stat.splitlines()[0].split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / ticks_per_s
+
+
+def quiet_line(measured: Measured) -> str:
+    if measured.others_share is None:
+        return "Whether the machine was quiet is not known."
+    share = f"Others used {measured.others_share:.0%} of the CPUs meanwhile"
+    return share + ("." if measured.others_share <= QUIET_SHARE else ": THE MACHINE WAS NOT QUIET, do not trust these numbers.")
 
 
 def table(samples: Samples) -> list[str]:

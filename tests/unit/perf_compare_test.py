@@ -16,7 +16,8 @@ import compare as comparison  # noqa: E402
 import contenders  # noqa: E402
 import goals  # noqa: E402
 import targets  # noqa: E402
-from figures import OURS, Case, Measured, Quartiles, Samples, compare, parse_size, quartiles, size_text, still_racing, table  # noqa: E402
+from figures import (  # noqa: E402
+    OURS, Case, Measured, Quartiles, Samples, busy_seconds, compare, parse_size, quartiles, quiet_line, size_text, still_racing, table)
 
 CASE = Case(2, "allreduce", 1 << 20)
 PLACE = contenders.Place(pathlib.Path("nowhere"))
@@ -80,6 +81,12 @@ class Texts(unittest.TestCase):
         for wrong in ("", "0", "3", "4X", "1.5K", "-8", "2G"):
             with self.assertRaises(ValueError, msg=wrong):
                 parse_size(wrong)
+
+    def test_a_busy_machine_is_said(self):
+        self.assertEqual(busy_seconds("cpu  100 20 300 9999 50 1 2 7 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n", 100), 4.3)
+        self.assertEqual(quiet_line(Measured(others_share=0.01)), "Others used 1% of the CPUs meanwhile.")
+        self.assertIn("NOT QUIET", quiet_line(Measured(others_share=0.2)))
+        self.assertIn("not known", quiet_line(Measured()))
 
     def test_the_table_names_the_peer(self):
         lines = table(samples_of({OURS: [10], "Open MPI ring": [15]}))
