@@ -45,6 +45,7 @@ struct Settings {
   uint64_t offer_bytes = 8 << 10;  ///< messages from this size are offered for reading in place where possible
   bool shm_disable = false;
   bool cma_disable = false;
+  uint64_t cma_bytes = 256 << 10;  ///< messages from this size are worth the system's help
   std::string simd;
   std::string progress_cpus;
   // logs

@@ -249,6 +249,11 @@ constexpr std::array kDefinitions = {
                       yes_or_no<&Settings::shm_disable>},
     SettingDefinition{"ISTHMUS_CMA_DISABLE", "", "0", "Never read another process's memory directly (process_vm_readv).",
                       yes_or_no<&Settings::cma_disable>},
+    SettingDefinition{
+        "ISTHMUS_CMA_BYTES", "", "256K",
+        "Of messages in memory that is not shared: from this size on they are read with process_vm_readv, smaller ones are copied "
+        "through the ring, which is quicker.",
+        byte_count<&Settings::cma_bytes>},
     SettingDefinition{"ISTHMUS_SIMD", "", "", "The instruction set of the kernels, such as scalar or avx2. Empty: the best this CPU has.",
                       any_text<&Settings::simd>},
     SettingDefinition{"ISTHMUS_PROGRESS_CPUS", "", "", "CPUs of the progress thread, such as 0-3,8. Empty: those the process started with.",

@@ -73,6 +73,7 @@ Status Process::open_transports() {
   std::vector<std::unique_ptr<transport::Transport>> opened;
   if (!settings_.shm_disable && identity_.host != 0) {
     transport::ShmOptions options{.process = identity_.process,
+                                  .cma_bytes = settings_.cma_bytes,
                                   .cma_disable = settings_.cma_disable,
                                   .setup_timeout_ns = settings_.setup_timeout_ns,
                                   .notice = [this](const std::string& line) { log_.info(Subsystem::shm, "{}", line); }};

@@ -179,6 +179,7 @@ TEST(Mismatch, NextCallOfASideThatHadReturned) {
 
 // A send that is read in place ends only by its receiver, however small.
 TEST(Mismatch, SendReadInPlaceAgainstCollective) {
+  setenv("ISTHMUS_CMA_BYTES", "0", 1);
   const auto endings = run_team(2, [](int32_t rank, ncclComm_t comm, Ending& ending) {
     std::vector<float> data(20'000, 1);
     const int other = 1 - rank;
@@ -193,6 +194,7 @@ TEST(Mismatch, SendReadInPlaceAgainstCollective) {
                                           : ncclAllReduce(data.data(), data.data(), 100, ncclFloat, ncclSum, comm, nullptr);
     note_failure(ending, result, comm);
   });
+  unsetenv("ISTHMUS_CMA_BYTES");
   expect_both_named(endings, {"call #0 allreduce count 100 float sum", "send #3 to rank 1 count 20000 float"});
 }
 

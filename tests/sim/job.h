@@ -23,8 +23,8 @@ class Job {
     std::unique_ptr<exec::Process> process;
     std::shared_ptr<comm::Join> join;
     std::shared_ptr<comm::Watch> watch;
+    std::unique_ptr<exec::Launch> launch;  // outlives the communicator, whose end ends its calls
     std::unique_ptr<comm::Communicator> communicator;
-    std::unique_ptr<exec::Launch> launch;
   };
 
   Job(uint64_t seed, int32_t ranks, const Settings& settings = {}) : world(seed), settings_(settings) {

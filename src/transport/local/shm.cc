@@ -92,7 +92,7 @@ bool Shm::offer(PeerId id, std::span<const std::byte> memory, wire::RemoteSpan& 
     remote.offset = place->offset;
     return true;
   }
-  return peer->reads_us;
+  return peer->reads_us && memory.size() >= options_.cma_bytes;
 }
 
 /// Sees to it that `peer` can map `segment`; false if the system refuses.

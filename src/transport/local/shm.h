@@ -21,6 +21,7 @@ namespace isthmus::transport {
 struct ShmOptions {
   ProcessId process{};                       ///< this process
   uint64_t ring_bytes = 256 << 10;           ///< per direction and peer: a power of two from 64 KiB to 64 MiB
+  uint64_t cma_bytes = 0;                    ///< smaller messages are not offered for reading with process_vm_readv
   bool cma_disable = false;                  ///< neither read other processes' memory nor let them read ours (shared segments remain)
   TimeNs setup_timeout_ns = 30 * kSecondNs;  ///< for one connection
   uint64_t max_payload_bytes = uint64_t{1} << 46;
