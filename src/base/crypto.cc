@@ -4,12 +4,17 @@
 #include "base/crypto.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/random.h>
 
 #include <cerrno>
+#include <mutex>
 #include <new>
+#include <optional>
+#include <string>
 
 #include "base/bytes.h"
+#include "base/fd.h"
 
 namespace isthmus {
 namespace {
@@ -59,11 +64,14 @@ bool answers_correctly(const Crypto& crypto) {
 }
 
 Result<LoadedCrypto> load_libcrypto() {
+  if (const Fd spare(open("/dev/null", O_RDONLY | O_CLOEXEC)); !spare.valid() && errno == EMFILE)
+    return errno_error("load libcrypto", errno);
   void* handle = open_library();  // never closed: libcrypto registers exit handlers
   if (handle == nullptr) {
-    return system_error(
-        "libcrypto was not found, and connections cannot be authenticated without it: install OpenSSL's library (Debian: libssl3, "
-        "Fedora: openssl-libs), or set ISTHMUS_AUTH=none on a network where every host is trusted");
+    const char* reason = dlerror();
+    return system_error(std::string("libcrypto cannot be loaded (") + (reason != nullptr ? reason : "no reason given") +
+                        "), and connections cannot be authenticated without it: install OpenSSL's library (Debian: libssl3, Fedora: "
+                        "openssl-libs), or set ISTHMUS_AUTH=none on a network where every host is trusted");
   }
   const auto sha256 = reinterpret_cast<Sha256Function>(dlsym(handle, "EVP_sha256"));
   const auto hmac = reinterpret_cast<HmacFunction>(dlsym(handle, "HMAC"));
@@ -76,9 +84,14 @@ Result<LoadedCrypto> load_libcrypto() {
 }  // namespace
 
 Result<const Crypto*> Crypto::load() {
-  static const Result<LoadedCrypto> loaded = load_libcrypto();
-  if (!loaded.ok()) return loaded.status();
-  return &loaded.value();
+  static std::mutex mutex;
+  static std::optional<LoadedCrypto> loaded;  // a failure is not kept: it may be a passing one, such as a lack of descriptors
+  const std::lock_guard guard(mutex);
+  if (!loaded) {
+    ISTHMUS_ASSIGN(LoadedCrypto fresh, load_libcrypto());
+    loaded.emplace(fresh);
+  }
+  return &*loaded;
 }
 
 const Crypto& Crypto::none() {

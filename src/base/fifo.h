@@ -27,6 +27,13 @@ class Fifo {
     return slots_[first_];
   }
 
+  /// The i-th oldest, from 0.
+  [[nodiscard]] T& at(size_t i) {
+    assert(i < size_);
+    return slots_[(first_ + i) & (slots_.size() - 1)];
+  }
+  [[nodiscard]] const T& at(size_t i) const { return const_cast<Fifo&>(*this).at(i); }
+
   T pop() {
     T value = std::move(front());
     first_ = (first_ + 1) & (slots_.size() - 1);

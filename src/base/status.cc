@@ -3,6 +3,7 @@
 #include "base/status.h"
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 namespace isthmus {
@@ -40,7 +41,8 @@ Status system_error(std::string text, int origin_rank) { return {Code::system_er
 Status errno_error(std::string_view what, int error_number) {
   std::array<char, 128> buffer{};
   const char* words = strerror_r(error_number, buffer.data(), buffer.size());  // GNU form: returns the text
-  return system_error(std::string(what) + ": " + words);
+  const bool out_of_files = error_number == EMFILE || error_number == ENFILE || error_number == ETOOMANYREFS;
+  return system_error(std::string(what) + ": " + words + (out_of_files ? " (raise the limit on open files: ulimit -n)" : ""));
 }
 
 Status internal_error(std::string text, int origin_rank) { return {Code::internal_error, std::move(text), origin_rank}; }

@@ -56,7 +56,7 @@ class [[nodiscard]] Status {
 
 // One short maker per code keeps error sites readable: return invalid_argument(fmt::format(...)).
 Status system_error(std::string text, int origin_rank = -1);
-/// System error with errno's own words appended: "connect to 10.0.0.1:4000: Connection refused".
+/// System error with errno's own words appended: "connect to 10.0.0.1:4000: Connection refused", and advice where files are short.
 Status errno_error(std::string_view what, int error_number);
 Status internal_error(std::string text, int origin_rank = -1);
 Status invalid_argument(std::string text, int origin_rank = -1);

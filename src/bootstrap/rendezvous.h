@@ -68,6 +68,7 @@ class Root {
     uint64_t misfits = 0;     ///< proved the secret but claim another number of ranks
     uint64_t malformed = 0;   ///< proved the secret but sent something else than one blob
     uint64_t left = 0;        ///< proved the secret and went away again before the table
+    uint64_t unaccepted = 0;  ///< the system would not accept (no descriptors, no memory)
   };
 
   /// Listens at `listen_at`, as many as work and fit the id (port 0: any; family 0 is skipped); fails when none works. `id` holds secret

@@ -183,7 +183,13 @@ std::string Member::what_is_missing(TimeNs waited) const {
   if (link_)
     return fmt::format("the root at {} was reached but has not answered within {}", transport::to_string(link_->peer_address()), within);
   std::string text = fmt::format("rank {} of {} could not reach the root within {}", options_.rank, options_.ranks, within);
-  for (const Attempt& attempt : attempts_) text += fmt::format("; {}: {}", transport::to_string(attempt.to), attempt.last_error);
+  bool silent = false;
+  for (const Attempt& attempt : attempts_) {
+    text += fmt::format("; {}: {}", transport::to_string(attempt.to), attempt.last_error);
+    silent = silent || attempt.last_error.starts_with("no answer");
+  }
+  if (silent)
+    text += "; without an answer the root's process is stopped, cannot be reached, or is short of descriptors (ulimit -n; its log says so)";
   return text;
 }
 

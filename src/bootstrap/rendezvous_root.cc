@@ -98,8 +98,10 @@ void Root::accept(TimeNs now) {
       if (stream.ok() && *stream == nullptr) break;
       const Status status = stream.ok() ? receive(std::move(*stream), now) : stream.status();
       if (status.ok()) continue;
-      surroundings_.log.warn("the root cannot accept connections at {} just now: {}", transport::to_string(listener->address()),
-                             status.text());
+      if (worth_logging(++counters_.unaccepted)) {
+        surroundings_.log.warn("the root cannot accept connections at {} just now: {} ({} times so far)",
+                               transport::to_string(listener->address()), status.text(), counters_.unaccepted);
+      }
       accept_again_at_ = now + kBackOffNs;
       return;
     }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
 #include "exec/driver.h"
@@ -19,7 +20,9 @@ namespace {
 constexpr TimeNs kLongestSleepNs = kSecondNs;
 }
 
-ControlThread::ControlThread() : wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+ControlThread::ControlThread() : wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (!wake_fd_.valid()) usable_ = errno_error("eventfd", errno);
+}
 
 ControlThread::~ControlThread() {
   {
@@ -28,7 +31,6 @@ ControlThread::~ControlThread() {
   }
   wake();
   if (thread_.joinable()) thread_.join();
-  if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 void ControlThread::add(std::shared_ptr<Task> task) {
@@ -68,11 +70,11 @@ void ControlThread::settle(TimeNs limit_ns) {
 
 void ControlThread::wake() {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = write(wake_fd_.get(), &one, sizeof(one));
 }
 
 void ControlThread::sleep(TimeNs until_ns, const std::vector<transport::Wait>& waits) const {
-  std::vector<pollfd> fds{{.fd = wake_fd_, .events = POLLIN, .revents = 0}};
+  std::vector<pollfd> fds{{.fd = wake_fd_.get(), .events = POLLIN, .revents = 0}};
   for (const transport::Wait& wait : waits) {
     fds.push_back({.fd = wait.fd, .events = static_cast<short>(wait.write ? POLLIN | POLLOUT : POLLIN), .revents = 0});
   }
@@ -80,7 +82,7 @@ void ControlThread::sleep(TimeNs until_ns, const std::vector<transport::Wait>& w
   const timespec timeout{.tv_sec = left / kSecondNs, .tv_nsec = left % kSecondNs};
   ppoll(fds.data(), fds.size(), &timeout, nullptr);
   uint64_t wakes = 0;
-  [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof(wakes));
+  [[maybe_unused]] const ssize_t drained = read(wake_fd_.get(), &wakes, sizeof(wakes));
 }
 
 void ControlThread::run() {

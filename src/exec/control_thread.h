@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/fd.h"
+#include "base/status.h"
 #include "base/types.h"
 #include "transport/interface.h"
 
@@ -31,6 +33,8 @@ class ControlThread {
  public:
   ControlThread();
   ~ControlThread();
+  /// Fails where the system refused the descriptor that the thread is woken by; then nothing else may be called.
+  [[nodiscard]] Status usable() const { return usable_; }
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
 
@@ -53,7 +57,8 @@ class ControlThread {
   bool in_turn_ = false;  ///< tasks are being polled, without the mutex
   uint64_t turns_ = 0;
   bool stop_ = false;
-  int wake_fd_;
+  Fd wake_fd_;
+  Status usable_;
   std::thread thread_;
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
@@ -39,6 +40,7 @@ TimeNs Driver::now() {
 }
 
 Driver::Driver(std::unique_ptr<Process> process) : process_(std::move(process)), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (!wake_fd_.valid()) usable_ = errno_error("eventfd", errno);
   process_->engine().set_stopwatch(&Driver::now);
 }
 
@@ -50,7 +52,6 @@ Driver::~Driver() {
   wake();
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 Driver::Lock::Lock(Driver& driver) : driver_(driver), lock_(driver.mutex_, std::defer_lock) {
@@ -63,7 +64,7 @@ Driver::Lock::Lock(Driver& driver) : driver_(driver), lock_(driver.mutex_, std::
 void Driver::wake() {
   if (blocked_.load() == 0) return;
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));  // full means a wake-up is on its way already
+  [[maybe_unused]] const ssize_t written = write(wake_fd_.get(), &one, sizeof(one));  // full means a wake-up is on its way already
 }
 
 // Threads that submit, abort or ask get the lock between two polls. A woken thread needs a moment to run, and the lock is not fair:
@@ -132,7 +133,7 @@ void Driver::block(Lock& lock, TimeNs until_ns, std::vector<pollfd>& fds) {
   const uint64_t turn = turn_;
   if (process_->arm(waits_) && !process_->busy()) {
     fds.clear();
-    fds.push_back({.fd = wake_fd_, .events = POLLIN, .revents = 0});
+    fds.push_back({.fd = wake_fd_.get(), .events = POLLIN, .revents = 0});
     for (const transport::Wait& wait : waits_) {
       fds.push_back({.fd = wait.fd, .events = static_cast<short>(wait.write ? POLLIN | POLLOUT : POLLIN), .revents = 0});
     }
@@ -144,7 +145,7 @@ void Driver::block(Lock& lock, TimeNs until_ns, std::vector<pollfd>& fds) {
     lock.lock_.lock();
     blocked_.fetch_sub(1);
     uint64_t wakes = 0;
-    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof(wakes));
+    [[maybe_unused]] const ssize_t drained = read(wake_fd_.get(), &wakes, sizeof(wakes));
   }
   if (turn == turn_) process_->disarm();  // else the next owner has armed for itself
 }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fd.h"
 #include "exec/process.h"
 
 namespace isthmus::exec {
@@ -30,6 +31,8 @@ class Driver {
  public:
   explicit Driver(std::unique_ptr<Process> process);
   ~Driver();
+  /// Fails where the system refused the descriptor that sleepers are woken by; then nothing else may be called.
+  [[nodiscard]] Status usable() const { return usable_; }
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
@@ -71,7 +74,8 @@ class Driver {
   int waiters_ = 0;                  ///< threads waiting for the owner
   uint64_t turn_ = 0;                ///< counts changes of the owner
   std::atomic<int> blocked_{0};      ///< threads that sleep in the kernel
-  int wake_fd_ = -1;
+  Fd wake_fd_;
+  Status usable_;
   std::vector<transport::Wait> waits_;
   std::vector<pollfd> inline_fds_, background_fds_;
   std::thread thread_;

@@ -76,7 +76,8 @@ Status Process::open_transports() {
                                   .cma_bytes = settings_.cma_bytes,
                                   .cma_disable = settings_.cma_disable,
                                   .setup_timeout_ns = settings_.setup_timeout_ns,
-                                  .notice = [this](const std::string& line) { log_.info(Subsystem::shm, "{}", line); }};
+                                  .notice = [this](const std::string& line) { log_.warn("{}", line); },
+                                  .turn_away = [this](const std::string& line) { log_.info(Subsystem::shm, "{}", line); }};
     ISTHMUS_ASSIGN(auto shm, transport::Shm::create(std::move(options), *crypto, segments_, engine_));
     shm_ = shm.get();
     opened.push_back(std::move(shm));
@@ -157,6 +158,14 @@ Stream* Process::find_stream(uint64_t handle) {
 
 bool Process::has_backlog() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream.second->has_backlog(); });
+}
+
+bool Process::awaits(const Endpoint& endpoint) const {
+  return std::any_of(streams_.begin(), streams_.end(), [&](const auto& entry) { return entry.second->awaits(endpoint); });
+}
+
+void Process::withdraw(const Endpoint& endpoint, const Status& why) {
+  for (auto& [handle, stream] : streams_) stream->withdraw(endpoint, why);
 }
 
 bool Process::poll(TimeNs now) {

@@ -25,10 +25,6 @@ namespace {
 /// The advice that belongs to an errno of the calls below.
 std::string_view advice(int error) {
   switch (error) {
-    case EMFILE:
-      return " (raise the limit on open files: ulimit -n)";
-    case ENFILE:
-      return " (the system has no more file handles: raise fs.file-max)";
     case ENOSPC:
     case ENOMEM:
       return " (shared memory is exhausted: raise the memory limit of the host or container, or run fewer ranks on it)";

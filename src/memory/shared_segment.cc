@@ -74,7 +74,7 @@ Result<SharedSegments::Shared> SharedSegments::share(uint64_t segment) const {
   const auto found = std::ranges::find_if(segments_, [&](const auto& entry) { return entry.second.id == segment; });
   if (found == segments_.end()) return invalid_argument(fmt::format("shared segment {} does not exist any more", segment));
   Fd copy(fcntl(found->second.fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return errno_error("share a segment (if files are short, raise ulimit -n)", errno);
+  if (!copy.valid()) return errno_error("share a segment", errno);
   return Shared{.fd = std::move(copy), .bytes = found->second.mapping.bytes().size()};
 }
 

@@ -110,7 +110,7 @@ inline ProcessId process_of(int number) {
 struct Node {
   explicit Node(int number_, ShmOptions options = {}) : number(number_) {
     options.process = process_of(number);
-    options.notice = [this](const std::string& line) { notices.push_back(line); };
+    options.notice = options.turn_away = [this](const std::string& line) { notices.push_back(line); };
     const auto crypto = Crypto::load();
     EXPECT_TRUE(crypto.ok());
     auto made = Shm::create(std::move(options), **crypto, segments, sink);

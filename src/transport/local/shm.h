@@ -25,7 +25,8 @@ struct ShmOptions {
   bool cma_disable = false;                  ///< neither read other processes' memory nor let them read ours (shared segments remain)
   TimeNs setup_timeout_ns = 30 * kSecondNs;  ///< for one connection
   uint64_t max_payload_bytes = uint64_t{1} << 46;
-  std::function<void(std::string)> notice;  ///< takes lines for the log
+  std::function<void(std::string)> notice;     ///< takes what slows the job down or went wrong, each said once
+  std::function<void(std::string)> turn_away;  ///< takes a line for every connection refused to a stranger
 };
 
 /// Descriptors: four, and two for every connected peer. Memory: two rings for every connected pair.

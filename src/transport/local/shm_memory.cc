@@ -22,6 +22,7 @@ Result<uint64_t> PeerMemory::probe(pid_t pid, uint64_t address) {
   const iovec local{.iov_base = &word, .iov_len = sizeof word};
   const iovec remote{.iov_base = as_pointer(address), .iov_len = sizeof word};
   const ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+  if (got < 0 && errno == ESRCH && pid > 0) return remote_error("its process has ended");
   if (got != static_cast<ssize_t>(sizeof word)) return errno_error("process_vm_readv", got < 0 ? errno : EFAULT);
   pid_ = pid;
   probe_address_ = address;

@@ -36,11 +36,6 @@ constexpr uint64_t kTimerTag = 2;
 constexpr uint64_t kPendingTag = 3;
 constexpr uint64_t kFirstPeerTag = 4;
 
-Status with_advice(const Status& status, int error) {
-  if (error != EMFILE && error != ENFILE) return status;
-  return system_error(status.text() + " (raise the limit on open files: ulimit -n)");
-}
-
 Result<std::string> random_name() {
   std::array<std::byte, 16> bytes;
   ISTHMUS_TRY(random_bytes(bytes));
@@ -63,11 +58,11 @@ Status Shm::open() {
   ISTHMUS_ASSIGN(socket_name_, random_name());
   ISTHMUS_ASSIGN(listener_, ShmSocket::listen(socket_name_));
   doorbell_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!doorbell_.valid()) return with_advice(errno_error("eventfd", errno), errno);
+  if (!doorbell_.valid()) return errno_error("eventfd", errno);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_.valid()) return with_advice(errno_error("epoll_create", errno), errno);
+  if (!epoll_.valid()) return errno_error("epoll_create", errno);
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!timer_.valid()) return with_advice(errno_error("timerfd_create", errno), errno);
+  if (!timer_.valid()) return errno_error("timerfd_create", errno);
   watch(listener_.get(), kListenerTag);
   watch(doorbell_.get(), kDoorbellTag);
   watch(timer_.get(), kTimerTag);
@@ -148,8 +143,8 @@ wire::Handshake::KeyAnswer Shm::key_for(const wire::Hello& hello) const {
 void Shm::advance_pending(TimeNs now) {
   std::erase_if(pending_, [&](Pending& pending) {
     const auto keep = try_pending(pending, now);
-    if (!keep.ok() && !pending.socket.at_end())
-      notice(fmt::format("refused a connection from process {}: {}", pending.socket.pid(), keep.status().text()));
+    if (!keep.ok() && !pending.socket.at_end() && options_.turn_away)
+      options_.turn_away(fmt::format("refused a connection from process {}: {}", pending.socket.pid(), keep.status().text()));
     return !keep.ok() || !*keep;
   });
 }
@@ -303,6 +298,7 @@ uint64_t Shm::read_probe(ShmPeer& peer, uint64_t address) {
   if (options_.cma_disable || address == 0) return 0;
   const auto word = peer.memory.probe(peer.socket->pid(), address);
   if (word.ok()) return *word;
+  if (word.status().code() == Code::remote_error) return 0;  // it is gone, which says nothing about the system
   if (!cma_refusal_said_)
     notice(
         fmt::format("large messages between processes of this host are copied twice, because reading another process's memory is "

@@ -24,8 +24,6 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 Status socket_error(std::string_view what, int error) {
   const Status status = errno_error(what, error);
   if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) return remote_error(status.text());
-  if (error == EMFILE || error == ENFILE || error == ETOOMANYREFS)
-    return system_error(status.text() + " (raise the limit on open files: ulimit -n)");
   return status;
 }
 
