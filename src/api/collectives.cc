@@ -51,6 +51,8 @@ Status call(Library& library, Arguments& arguments) {
   ISTHMUS_TRY(communicator->check(arguments.request));
   ISTHMUS_ASSIGN(const comm::StreamHandle stream, Library::stream_of(*lock, arguments.stream));
   if (group.depth > 0) {
+    ISTHMUS_ASSIGN(auto held, library.hold(arguments.comm));
+    group.held.push_back(std::move(held));
     group.calls.add(*communicator, arguments.request, stream);
     return {};
   }
@@ -173,15 +175,16 @@ ncclResult_t pncclGroupEnd(void) {
     const Status poison = std::exchange(group.poison, Status());
     const bool mixed = !group.calls.empty() && !group.setup.empty();
     if (!poison.ok() || mixed) {
-      group.calls.clear();
-      group.setup.clear();
+      group.clear();
       if (mixed) return isthmus::invalid_usage("ncclGroupEnd: a group may make communicators or use them, not both");
       return poison.with_context("ncclGroupEnd: a call of the group failed");
     }
     if (group.calls.empty() && group.setup.empty()) return {};
     isthmus::exec::Driver::Lock lock(library.driver());
     if (!group.setup.empty()) return isthmus::api::complete(library, lock, group.setup).with_context("ncclGroupEnd");
-    return isthmus::api::launch(library, lock, group.calls).with_context("ncclGroupEnd");
+    const Status launched = isthmus::api::launch(library, lock, group.calls);
+    group.clear();
+    return launched.with_context("ncclGroupEnd");
   });
 }
 

@@ -26,6 +26,16 @@ ncclResult_t with_communicator(const char* name, ncclComm_t comm, Body&& body) {
   });
 }
 
+// Ends a communicator, which another thread may be doing as well.
+template <typename Begin>
+Status end(Library& library, ncclComm_t comm, Begin&& begin) {
+  Driver::Lock lock(library.driver());
+  ISTHMUS_ASSIGN(const auto communicator, library.hold(comm));
+  begin(*communicator);
+  library.driver().wait(lock, [&communicator] { return communicator->idle(); });
+  return communicator->closed() ? Status() : library.destroy(comm);
+}
+
 template <typename T>
 ncclResult_t query(const char* name, ncclComm_t comm, T* out, T (*read)(const Communicator&)) {
   return with_communicator(name, comm, [&](Communicator& communicator) -> Status {
@@ -88,10 +98,11 @@ ncclResult_t pncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
 ncclResult_t pncclCommFinalize(ncclComm_t comm) {
   return entry([&](Library& library) -> Status {
     Driver::Lock lock(library.driver());
-    ISTHMUS_ASSIGN(Communicator * communicator, library.find(comm));
+    ISTHMUS_ASSIGN(const auto communicator, library.hold(comm));
     if (communicator->finalized()) return isthmus::invalid_usage("ncclCommFinalize: the communicator was finalized before");
     ISTHMUS_TRY(communicator->state());
-    library.driver().wait(lock, [communicator] { return communicator->idle(); });
+    library.driver().wait(lock, [&communicator] { return communicator->idle(); });
+    ISTHMUS_TRY(communicator->state());  // what was outstanding may have failed, or another thread may have aborted
     communicator->finalize();
     return {};
   });
@@ -99,21 +110,17 @@ ncclResult_t pncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {
   return entry([&](Library& library) -> Status {
-    Driver::Lock lock(library.driver());
-    ISTHMUS_ASSIGN(Communicator * communicator, library.find(comm));
-    library.driver().wait(lock, [communicator] { return communicator->idle(); });
-    return library.destroy(comm);
+    ISTHMUS_TRY(end(library, comm, [](Communicator&) {}).with_context("ncclCommDestroy"));
+    library.last_words();  // the program may exit now, and those who are slower must not take that for a death
+    return {};
   });
 }
 
 ncclResult_t pncclCommAbort(ncclComm_t comm) {
   return entry([&](Library& library) -> Status {
-    Driver::Lock lock(library.driver());
-    ISTHMUS_ASSIGN(Communicator * communicator, library.find(comm));
-    communicator->fail(
-        isthmus::invalid_usage(fmt::format("ncclCommAbort was called on rank {}", communicator->rank()), communicator->rank()));
-    library.driver().wait(lock, [communicator] { return communicator->idle(); });
-    return library.destroy(comm);
+    ISTHMUS_TRY(end(library, comm, [](Communicator& communicator) { communicator.abort(); }).with_context("ncclCommAbort"));
+    library.last_words();
+    return {};
   });
 }
 

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "base/crypto.h"
+#include "base/fd.h"
 #include "base/host_identity.h"
 #include "base/settings.h"
 #include "transport/tcp/sockets.h"
@@ -46,7 +47,14 @@ Result<Library*> Library::get() {
   const std::lock_guard guard(registry_mutex);
   if (Library* made = registry.load(std::memory_order_relaxed); made != nullptr) return made;
   ISTHMUS_ASSIGN(auto made, make());
-  pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+  // The child keeps nothing of the parent's alive: peers must see its connections end with it. Nobody may hold the error text's lock
+  // at that moment, because the child would wait for it forever.
+  pthread_atfork([] { error_mutex.lock(); }, [] { error_mutex.unlock(); },
+                 [] {
+                   error_mutex.unlock();
+                   forked.store(true);
+                   owned_descriptors::close_all();
+                 });
   registry.store(made.release(), std::memory_order_release);
   return registry.load(std::memory_order_relaxed);
 }
@@ -62,6 +70,7 @@ Result<std::unique_ptr<Library>> Library::make() {
     log.version(fmt::format("Isthmus {}.{}.{} (NCCL {}.{}.{} API) on CPU hosts", 0, 1, 0, NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH));
 
   auto library = std::make_unique<Library>();
+  ISTHMUS_TRY(library->control_.usable());
   ISTHMUS_ASSIGN(const std::string rules, text_of_rules(settings.rules_file));
   ISTHMUS_ASSIGN(auto selector, collectives::Selector::make(settings.algorithm, rules));
   library->selector_ = std::make_unique<collectives::Selector>(std::move(selector));
@@ -75,6 +84,7 @@ Result<std::unique_ptr<Library>> Library::make() {
   library->network_ = std::make_unique<transport::Sockets>(std::move(sockets));
   auto process = std::make_unique<exec::Process>(std::move(settings), std::move(identity), std::move(log), library->network_.get());
   library->driver_ = std::make_unique<exec::Driver>(std::move(process));
+  ISTHMUS_TRY(library->driver_->usable());
   return library;
 }
 
@@ -94,8 +104,14 @@ Result<comm::Communicator*> Library::find(ncclComm_t handle) const {
   return found->second->communicator.get();
 }
 
-Status Library::destroy(ncclComm_t handle) {
+Result<std::shared_ptr<comm::Communicator>> Library::hold(ncclComm_t handle) const {
   ISTHMUS_TRY(find(handle).status());
+  return handles_.find(handle)->second->communicator;
+}
+
+Status Library::destroy(ncclComm_t handle) {
+  ISTHMUS_ASSIGN(comm::Communicator * communicator, find(handle));
+  communicator->close();
   handles_.erase(handle);
   return {};
 }

@@ -18,7 +18,7 @@
 
 /// What a ncclComm_t points to. Clients only carry the pointer; every call looks it up before use.
 struct ncclComm {
-  std::unique_ptr<isthmus::comm::Communicator> communicator;
+  std::shared_ptr<isthmus::comm::Communicator> communicator;
 };
 
 namespace isthmus::api {
@@ -28,7 +28,14 @@ struct ThreadGroup {
   int depth = 0;
   Status poison;  ///< the first failure other than a wrong argument; returned by the outermost end
   comm::Group calls;
+  std::vector<std::shared_ptr<comm::Communicator>> held;  ///< those of `calls`: another thread may abort them meanwhile
   PendingSetup setup;
+
+  void clear() {
+    calls.clear();
+    held.clear();
+    setup.clear();
+  }
 };
 
 class Library {
@@ -48,6 +55,8 @@ class Library {
   ncclComm_t adopt(std::unique_ptr<comm::Communicator> communicator);
   /// The communicator of a live handle, or invalid_argument.
   Result<comm::Communicator*> find(ncclComm_t handle) const;
+  /// The same for callers that let go of the lock: if another thread ends the communicator meanwhile, it is closed, not gone.
+  Result<std::shared_ptr<comm::Communicator>> hold(ncclComm_t handle) const;
   Status destroy(ncclComm_t handle);
 
   /// The stream of a call: NULL and the legacy handles 1 and 2 are the NULL stream (0).

@@ -152,10 +152,11 @@ Status begin_split(Library& library, PendingSetup& pending, ncclComm_t comm, int
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return isthmus::invalid_argument(fmt::format("color {} is neither NCCL_SPLIT_NOCOLOR nor 0 or more", color));
   }
-  ISTHMUS_ASSIGN(isthmus::comm::Communicator * parent, library.find(comm));
+  ISTHMUS_ASSIGN(auto parent, library.hold(comm));
   ISTHMUS_TRY(parent->state());
   ISTHMUS_ASSIGN(Config config, read_config(given));
-  pending.splits.push_back({.split = std::make_unique<isthmus::comm::Split>(*parent, color, key, std::move(config.name)), .out = out});
+  pending.splits.push_back(
+      {.split = std::make_unique<isthmus::comm::Split>(std::move(parent), color, key, std::move(config.name)), .out = out});
   return {};
 }
 

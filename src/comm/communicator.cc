@@ -50,13 +50,27 @@ Communicator::Communicator(exec::Process& process, collectives::Choices choices,
   }
 }
 
-Communicator::~Communicator() {
+Communicator::~Communicator() { close(); }
+
+void Communicator::close() {
+  if (closed()) return;
   endpoint_->observer = nullptr;
   if (membership_.messenger != nullptr) membership_.messenger->unsubscribe(*this);
-  const uint64_t id = membership_.id;
+  membership_.messenger.reset();
   fail(invalid_usage(fmt::format("the communicator was destroyed on rank {}", rank())));
+  ended_ = endpoint_->failure;
+  process_.withdraw(*endpoint_, ended_);
   process_.engine().close(*endpoint_);
-  process_.forget_communicator(id);
+  endpoint_ = nullptr;
+  process_.forget_communicator(membership_.id);
+}
+
+void Communicator::abort() {
+  if (closed()) return;
+  const std::string text = fmt::format("ncclCommAbort was called on rank {}", rank());
+  if (!std::exchange(told_, true)) tell_others(remote_error(text, rank()));
+  fail(invalid_usage(text, rank()));
+  process_.withdraw(*endpoint_, endpoint_->failure);
 }
 
 Standstill::Surroundings Communicator::surroundings() {
@@ -93,7 +107,10 @@ void Communicator::notify(int32_t to, Notice notice, std::span<const std::byte> 
 // Whoever fails first tells the others, so that nobody waits for a rank that has given up.
 void Communicator::on_failed(const Status& why) {
   process_.log().info(Subsystem::coll, "communicator {:#x} rank {} failed: {}", membership_.id, rank(), why.text());
-  if (std::exchange(told_, true)) return;
+  if (!std::exchange(told_, true)) tell_others(why);
+}
+
+void Communicator::tell_others(const Status& why) {
   const std::string text = why.text().substr(0, kMaxNoticeText);
   std::vector<std::byte> body(16 + text.size());
   Writer writer(body);
@@ -106,7 +123,9 @@ void Communicator::on_failed(const Status& why) {
 
 void Communicator::on_rank_dead(int32_t dead, const std::string& why) {
   told_ = true;  // everybody hears of it
-  fail(remote_error(fmt::format("{} is gone: {}", name_of_rank(dead), why), dead));
+  if (dead == rank()) return fail(remote_error(fmt::format("the other ranks have given up this one, rank {}: {}", dead, why), dead));
+  const Status gone = remote_error(fmt::format("{} is gone: {}", name_of_rank(dead), why), dead);
+  if (state().ok()) process_.engine().condemn(*endpoint_, dead, gone);
 }
 
 void Communicator::on_message(int32_t from, std::span<const std::byte> body) {
@@ -125,9 +144,9 @@ void Communicator::on_message(int32_t from, std::span<const std::byte> body) {
   fail(mismatch ? invalid_usage(told, origin >= 0 ? origin : from) : remote_error(told, origin >= 0 ? origin : from));
 }
 
-Status Communicator::state() const { return endpoint_->failure; }
-
-void Communicator::fail(const Status& why) { process_.engine().fail(*endpoint_, why); }
+void Communicator::fail(const Status& why) {
+  if (!closed()) process_.engine().fail(*endpoint_, why);
+}
 
 Status Communicator::check(const Request& request) const {
   if (finalized_) return invalid_usage("the communicator was finalized: only ncclCommDestroy may follow");
@@ -247,6 +266,7 @@ Status Communicator::form(const Request& request, exec::Call& call) {
 }
 
 Status Communicator::add(const Request& request, exec::Launch& launch) {
+  if (closed()) return ended_;
   exec::Call call;
   ISTHMUS_TRY(form(request, call));
   exec::Launch::Item& item = launch.add();
@@ -266,6 +286,7 @@ Status Communicator::begin(const Request& request, exec::Ticket& ticket) {
 }
 
 Status Communicator::add_transfers(std::span<const Request> requests, exec::Launch& launch) {
+  if (closed()) return ended_;
   std::vector<plan::Transfer> transfers;
   transfers.reserve(requests.size());
   for (const Request& request : requests) {

@@ -76,10 +76,19 @@ class Communicator final : private exec::Observer, private Listener {
   Status add_transfers(std::span<const Request> requests, exec::Launch& launch);
 
   /// Why the communicator is unusable, or ok.
-  [[nodiscard]] Status state() const;
+  [[nodiscard]] Status state() const {
+    if (closed()) return ended_;
+    return endpoint_->failure.ok() ? endpoint_->condemned : endpoint_->failure;
+  }
   /// Ends everything under way and refuses everything later.
   void fail(const Status& why);
-  [[nodiscard]] bool idle() const { return endpoint_->idle(); }
+  /// The same on the user's wish, also for calls that wait in streams; to the others it is a failure of this rank.
+  void abort();
+  /// Gives back what process and engine hold for it. Once; only state(), idle() and the refusal of calls remain.
+  void close();
+  [[nodiscard]] bool closed() const { return endpoint_ == nullptr; }
+  /// Nothing runs and nothing waits in a stream.
+  [[nodiscard]] bool idle() const { return closed() || (endpoint_->idle() && !process_.awaits(*endpoint_)); }
   [[nodiscard]] bool finalized() const { return finalized_; }
   void finalize() { finalized_ = true; }
 
@@ -125,6 +134,7 @@ class Communicator final : private exec::Observer, private Listener {
   Status form(const Request& request, exec::Call& call);
 
   void notify(int32_t to, Notice notice, std::span<const std::byte> body);
+  void tell_others(const Status& why);
   [[nodiscard]] Status check_buffers(const Request& request) const;
   [[nodiscard]] bool in_place(const Request& request) const;
 
@@ -136,7 +146,8 @@ class Communicator final : private exec::Observer, private Listener {
   exec::Process& process_;
   collectives::Choices choices_;
   Membership membership_;
-  exec::Endpoint* endpoint_;
+  exec::Endpoint* endpoint_;  ///< null once closed
+  Status ended_;              ///< why, then
   Agreement agreement_;
   Standstill standstill_;
   std::array<Manner, kCollectives> manners_;  ///< by Collective

@@ -18,7 +18,7 @@ inline constexpr int32_t kNoColor = -1;
 class Split {
  public:
   /// `color` >= 0 or kNoColor. `name` is the new communicator's, "" for the parent's.
-  Split(Communicator& parent, int32_t color, int32_t key, std::string name);
+  Split(std::shared_ptr<Communicator> parent, int32_t color, int32_t key, std::string name);
 
   /// Adds the exchange to a launch. Refused while the parent has operations outstanding.
   Status start(exec::Launch& launch);
@@ -29,7 +29,7 @@ class Split {
   struct Choice {
     int32_t color, key;
   };
-  Communicator& parent_;
+  std::shared_ptr<Communicator> parent_;
   uint64_t number_;
   std::string name_;
   Choice mine_;

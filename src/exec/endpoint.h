@@ -68,6 +68,7 @@ struct Flow {
   uint64_t credit_bytes = 0;        ///< what I may still push ungranted
   uint64_t consumed_bytes = 0;      ///< eager bytes of the peer that I used up and have not returned yet
   uint64_t early_bytes = 0;         ///< eager bytes of the peer that lie here unused
+  bool lost = false;                ///< the peer is gone, and all that it sent has been read
   bool peer_offers = false;         ///< the peer's large messages come as offers, so grants ahead of time are useless
   uint32_t granted_user_sends = 0;  ///< user sends with a lower number have room at the peer
   uint32_t next_send = 0;           ///< number of the next user send to the peer
@@ -89,6 +90,7 @@ struct Endpoint {
   std::vector<Flow> flows;    ///< by rank; the own entry is unused
   std::array<Lane, 2> lanes;  ///< by CallClass
   Status failure;             ///< once set, every call on this endpoint returns it
+  Status condemned;           ///< a rank has died: becomes the failure once the calls under way have ended
   Observer* observer = nullptr;
   static constexpr size_t kHistory = 64;
   std::array<CallRecord, kHistory> history;  ///< a ring of the latest calls

@@ -77,6 +77,7 @@ Result<Run*> Engine::take_run() {
 
 Status Engine::submit(Endpoint& endpoint, Call& call) {
   if (!endpoint.failure.ok()) return endpoint.failure;
+  if (!endpoint.condemned.ok()) return endpoint.condemned;
   ISTHMUS_ASSIGN(Run * run, take_run());
   Lane& lane = endpoint.lane(call.call_class());
   call.signature.sequence = lane.next_sequence;
@@ -135,6 +136,15 @@ void Engine::fail(Endpoint& endpoint, const Status& why) {
   if (endpoint.observer != nullptr) endpoint.observer->on_failed(why);
 }
 
+void Engine::condemn(Endpoint& endpoint, int32_t dead, const Status& why) {
+  if (endpoint.condemned.ok()) endpoint.condemned = why;
+  for (const Lane& lane : endpoint.lanes) {
+    const bool runs = lane.active != nullptr && lane.active->running();
+    if (runs && endpoint.flows[static_cast<size_t>(dead)].lost && lane.active->involves(dead)) return fail(endpoint, why);
+  }
+  if (endpoint.idle()) fail(endpoint, endpoint.condemned);
+}
+
 bool Engine::poll(TimeNs now) {
   core_.now = now;
   bool moved = false;
@@ -180,6 +190,7 @@ bool Engine::retire_finished() {
     ticket->status = status;
     ticket->done = true;
     start_next(lane);
+    if (!endpoint.condemned.ok() && endpoint.idle()) fail(endpoint, endpoint.condemned);
   }
   return any;
 }
@@ -313,10 +324,15 @@ void Engine::on_peer_failed(transport::PeerId peer, const Status& why) {
   for (const auto& endpoint : endpoints_) {
     for (int32_t rank = 0; rank < endpoint->ranks; ++rank) {
       if (rank == endpoint->rank || endpoint->flows[static_cast<size_t>(rank)].peer != peer) continue;
+      endpoint->flows[static_cast<size_t>(rank)].lost = true;
       for (Lane& lane : endpoint->lanes) {
         if (lane.active != nullptr && lane.active->running() && lane.active->involves(rank)) {
           lane.active->note(Moment::lost, rank);
-          lane.active->bereave(Status(why.code(), why.text(), rank));
+          if (!endpoint->condemned.ok()) {
+            fail(*endpoint, endpoint->condemned);
+          } else {
+            lane.active->bereave(Status(why.code(), why.text(), rank));
+          }
         }
       }
     }

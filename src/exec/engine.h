@@ -47,6 +47,9 @@ class Engine final : public transport::FrameSink {
   Status submit(Endpoint& endpoint, Call& call);
   /// Ends all calls of the endpoint with `why` and refuses later ones. Only the first reason is kept.
   void fail(Endpoint& endpoint, const Status& why);
+  /// Rank `dead` has died. It may have done its part before, so calls under way get a moment to end well, unless they need what can no
+  /// longer come; later ones are refused.
+  void condemn(Endpoint& endpoint, int32_t dead, const Status& why);
 
   /// Lets the engine measure how fast memory is read.
   void set_stopwatch(TimeNs (*stopwatch)()) { core_.stopwatch = stopwatch; }

@@ -12,8 +12,9 @@
 namespace isthmus::exec {
 
 namespace {
-constexpr TimeNs kStallNs = 250 * kMillisecondNs;    ///< after so long without traffic the ranks compare their calls
-constexpr TimeNs kVerdictNs = 200 * kMillisecondNs;  ///< so long a run that lost a peer waits to hear who died first
+constexpr TimeNs kStallNs = 250 * kMillisecondNs;  ///< after so long without traffic the ranks compare their calls
+/// So long a run that lost a peer waits to hear who died first, and one that was told of a death for what the dead had sent.
+constexpr TimeNs kVerdictNs = 200 * kMillisecondNs;
 constexpr TimeNs kExplainNs = 750 * kMillisecondNs;  ///< so long an unexplained mismatch waits for the other side's account
 constexpr TimeNs kAnswerNs = 500 * kMillisecondNs;   ///< so long before a warning the others are asked what they are doing
 constexpr TimeNs kOneIncidentNs = 2 * kSecondNs;     ///< what goes wrong within so long after an incident belongs to it
@@ -27,7 +28,11 @@ void Engine::watch() {
 
 void Engine::watch(Run& run) {
   run.stamp(core_.now);
-  if (!run.bereaved().ok() && core_.now - run.bereaved_since(core_.now) > kVerdictNs) return run.fail(run.bereaved());
+  const Status& condemned = run.endpoint().condemned;
+  if (!condemned.ok()) run.bereave(condemned);
+  if (!run.bereaved().ok() && core_.now - run.bereaved_since(core_.now) > kVerdictNs) {
+    return run.fail(condemned.ok() ? run.bereaved() : condemned);
+  }
   if (run.suspect_since_ns() != 0 && core_.now - run.suspect_since_ns() > kExplainNs) return run.fail(run.suspicion());
   const TimeNs waited_ns = core_.now - run.last_traffic_ns();
   if (waited_ns > kStallNs && run.stall_once()) {

@@ -20,7 +20,8 @@ void Launch::submit(Engine& engine) {
     item.call.user_signatures = item.user_signatures;
     item.call.ticket = &item.ticket;
     item.call.caller = on_stream_ ? nullptr : this;
-    item.ticket.done = false;
+    item.ticket.done = item.endpoint == nullptr;
+    if (item.ticket.done) continue;
     if (Status refused = engine.submit(*item.endpoint, item.call); !refused.ok()) {
       engine.fail(*item.endpoint, refused);
       item.ticket.status = refused;
@@ -41,6 +42,20 @@ Status Launch::status() const {
   return {};
 }
 
+bool Launch::awaits(const Endpoint& endpoint) const {
+  return std::any_of(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(used_),
+                     [&](const auto& item) { return item->endpoint == &endpoint && !(submitted_ && item->ticket.done); });
+}
+
+void Launch::withdraw(const Endpoint& endpoint, const Status& why) {
+  for (size_t i = 0; i < used_ && !submitted_; ++i) {
+    Item& item = *items_[i];
+    if (item.endpoint != &endpoint) continue;
+    item.endpoint = nullptr;
+    item.ticket.status = why;
+  }
+}
+
 void Launch::clear() {
   for (size_t i = 0; i < used_; ++i) {
     Item& item = *items_[i];
@@ -53,6 +68,17 @@ void Launch::clear() {
   }
   used_ = 0;
   submitted_ = on_stream_ = false;
+}
+
+bool Stream::awaits(const Endpoint& endpoint) const {
+  for (size_t i = 0; i < queue_.size(); ++i) {
+    if (queue_.at(i)->awaits(endpoint)) return true;
+  }
+  return false;
+}
+
+void Stream::withdraw(const Endpoint& endpoint, const Status& why) {
+  for (size_t i = 0; i < queue_.size(); ++i) queue_.at(i)->withdraw(endpoint, why);
 }
 
 bool Stream::poll(Engine& engine, std::vector<std::unique_ptr<Launch>>& spare) {

@@ -20,7 +20,7 @@ class Launch {
  public:
   /// One call with the memory its spans point into.
   struct Item {
-    Endpoint* endpoint = nullptr;
+    Endpoint* endpoint = nullptr;  ///< null: withdrawn
     Call call;
     Ticket ticket;
     std::vector<std::byte*> user_buffers;
@@ -39,6 +39,10 @@ class Launch {
   [[nodiscard]] bool done() const;
   /// The first failure among the calls; meaningful once done().
   [[nodiscard]] Status status() const;
+  /// A call on that endpoint is not over.
+  [[nodiscard]] bool awaits(const Endpoint& endpoint) const;
+  /// The endpoint goes: calls on it that have not begun are over, with `why`.
+  void withdraw(const Endpoint& endpoint, const Status& why);
   void clear();
 
  private:
@@ -60,6 +64,9 @@ class Stream {
   [[nodiscard]] bool idle() const { return queue_.empty(); }
   /// True if a launch has not begun.
   [[nodiscard]] bool has_backlog() { return queue_.size() > 1 || (!queue_.empty() && !queue_.front()->submitted()); }
+  /// As Launch's, over the queue.
+  [[nodiscard]] bool awaits(const Endpoint& endpoint) const;
+  void withdraw(const Endpoint& endpoint, const Status& why);
   /// The first failure of a launch on this stream since it was last asked.
   [[nodiscard]] Status take_status() { return std::exchange(status_, Status()); }
 

@@ -76,6 +76,10 @@ class Process {
   /// True if calls on streams have not begun.
   [[nodiscard]] bool has_backlog() const;
   void destroy_stream(uint64_t handle) { streams_.erase(handle); }
+  /// A call on that endpoint waits or runs in a stream.
+  [[nodiscard]] bool awaits(const Endpoint& endpoint) const;
+  /// Calls on that endpoint that wait in streams end with `why`.
+  void withdraw(const Endpoint& endpoint, const Status& why);
 
   /// Moves whatever can move; true if anything happened.
   bool poll(TimeNs now);
