@@ -330,6 +330,8 @@ void Engine::on_peer_failed(transport::PeerId peer, const Status& why) {
           lane.active->note(Moment::lost, rank);
           if (!endpoint->condemned.ok()) {
             fail(*endpoint, endpoint->condemned);
+          } else if (why.code() == Code::system_error) {  // refused here: nobody has died, and the others shall hear the reason
+            fail(*endpoint, why);
           } else {
             lane.active->bereave(Status(why.code(), why.text(), rank));
           }
