@@ -16,6 +16,9 @@ using wire::FrameType;
 namespace {
 constexpr size_t kMaxOrphans = 4096;
 constexpr TimeNs kWatchPeriodNs = 10 * kMillisecondNs;
+
+/// What a frame that waits for its call takes of the sender's credit.
+uint64_t early_cost(const FrameHeader& header) { return (header.flags & wire::kEager) != 0 ? header.length + FrameHeader::kBytes : 0; }
 }  // namespace
 
 Engine::Engine(const Limits& limits, const WatchLimits& watch, const kernels::Target& kernels, memory::Pool& pool)
@@ -44,7 +47,9 @@ Endpoint& Engine::open(uint64_t communicator, int32_t rank, std::span<const tran
     if (header.type == FrameType::credit || (header.type == FrameType::grant && header.call_class == wire::CallClass::send_recv)) {
       on_flow_control(opened, header);
     } else {
-      opened.flows[static_cast<size_t>(header.source)].early.push_back(std::move(orphan.early));
+      Flow& flow = opened.flows[static_cast<size_t>(header.source)];
+      flow.early_bytes += early_cost(header);
+      flow.early.push_back(std::move(orphan.early));
     }
     orphan.early.header.communicator = 0;
   }
@@ -113,7 +118,7 @@ void Engine::adopt_early(Run& run) {
       }
       Early early = std::move(flow.early[i]);
       flow.early.erase(flow.early.begin() + static_cast<std::ptrdiff_t>(i));
-      if ((early.header.flags & wire::kEager) != 0) flow.early_bytes -= early.header.length + FrameHeader::kBytes;
+      flow.early_bytes -= early_cost(early.header);
       run.adopt(std::move(early));
     }
   }
@@ -260,7 +265,7 @@ std::span<std::byte> Engine::keep_early(Endpoint& endpoint, const FrameHeader& h
     return {};
   }
   const bool eager = (header.flags & wire::kEager) != 0;
-  const uint64_t cost = eager ? header.length + FrameHeader::kBytes : 0;
+  const uint64_t cost = early_cost(header);
   if (header.type == FrameType::data && (!eager || flow.early_bytes + cost > core_.limits.eager_bytes)) {
     fail(endpoint, remote_error(fmt::format("rank {} sent {} bytes without room for them", header.source, header.length), header.source));
     return {};
