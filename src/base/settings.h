@@ -53,6 +53,7 @@ struct Settings {
   std::string debug_file;
   std::string debug_subsys;
   std::string recorder_file;  ///< "": the log
+  std::string trace_file;     ///< "": no trace
   // where files are
   std::string conf_file;    ///< "": ~/.nccl.conf
   std::string runtime_dir;  ///< XDG_RUNTIME_DIR; "": none

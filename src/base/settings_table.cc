@@ -269,6 +269,10 @@ constexpr std::array kDefinitions = {
                       "Where the latest events of the process are added when an operation takes long or fails; %h is the host, %p the "
                       "process; JSON lines if it ends in .jsonl. Empty: the last few go to the log.",
                       any_text<&Settings::recorder_file>},
+    SettingDefinition{"ISTHMUS_TRACE_FILE", "", "",
+                      "Where this process's calls and their steps are written in Chrome's trace format (chrome://tracing, Perfetto), the "
+                      "first million of them; %h is the host, %p the process. Empty: nowhere.",
+                      any_text<&Settings::trace_file>},
     SettingDefinition{"ISTHMUS_CONF_FILE", "NCCL_CONF_FILE", "",
                       "A file of NAME=value lines, read after the environment and before /etc/nccl.conf. Empty: ~/.nccl.conf.",
                       any_text<&Settings::conf_file>},

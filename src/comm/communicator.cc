@@ -63,6 +63,8 @@ void Communicator::close() {
   process_.engine().close(*endpoint_);
   endpoint_ = nullptr;
   process_.forget_communicator(membership_.id);
+  process_.log().info(Subsystem::init, "communicator {:#x} rank {} - Destroy COMPLETE. The process so far: {}", membership_.id, rank(),
+                      process_.counters_text());
 }
 
 void Communicator::abort() {

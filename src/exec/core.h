@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine shares with its running calls: limits, kernels, memory, the queue of long data work, counters, the flight
-// recorder. Owned by Engine.
+// recorder, the trace. Owned by Engine.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "base/types.h"
 #include "exec/distance.h"
 #include "exec/recorder.h"
+#include "exec/trace.h"
 #include "kernels/reduce.h"
 #include "memory/pool.h"
 
@@ -35,7 +36,7 @@ struct Limits {
 struct Counters {
   uint64_t calls = 0, failed_calls = 0;
   uint64_t frames_received = 0, stray_frames = 0;
-  uint64_t pushed_bytes = 0, offered_bytes = 0, staged_bytes = 0;
+  uint64_t staged_bytes = 0;
   uint64_t grants = 0, wants = 0, credits = 0;
 };
 
@@ -52,6 +53,7 @@ struct Core {
   Counters counters;
   Recorder recorder;
   Distance distance;
+  Trace* trace = nullptr;  ///< null: off
   TimeNs now = 0;
   /// For measuring how fast memory is read, never for deciding what happens when; null where time is virtual.
   TimeNs (*stopwatch)() = nullptr;

@@ -60,11 +60,27 @@ struct Early {
   uint64_t arrived = 0;
 };
 
+/// Payload bytes, as a rank counts them.
+struct Traffic {
+  uint64_t sent_bytes = 0;      ///< pushed to the peer
+  uint64_t offered_bytes = 0;   ///< offered to it, to be read in place
+  uint64_t received_bytes = 0;  ///< of messages that it pushed
+  uint64_t read_bytes = 0;      ///< of the peer's memory, read in place
+  Traffic& operator+=(const Traffic& other) {
+    sent_bytes += other.sent_bytes;
+    offered_bytes += other.offered_bytes;
+    received_bytes += other.received_bytes;
+    read_bytes += other.read_bytes;
+    return *this;
+  }
+};
+
 /// The state towards one peer rank. Flow control: a message is pushed only when the peer has granted its ordinal or while eager
 /// credit lasts, so whatever arrives has room and transports never stall (docs/decisions/0004).
 struct Flow {
   transport::PeerId peer = 0;
   transport::Transport* transport = nullptr;
+  Traffic traffic;
   uint64_t credit_bytes = 0;        ///< what I may still push ungranted
   uint64_t consumed_bytes = 0;      ///< eager bytes of the peer that I used up and have not returned yet
   uint64_t early_bytes = 0;         ///< eager bytes of the peer that lie here unused

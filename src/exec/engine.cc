@@ -62,6 +62,7 @@ void Engine::close(Endpoint& endpoint) {
   assert(endpoint.idle());
   const uint64_t communicator = endpoint.communicator;
   core_.recorder.add({.communicator = communicator, .rank = endpoint.rank, .moment = Moment::closed});
+  add_traffic(endpoint, closed_traffic_);
   last_found_ = nullptr;
   std::erase_if(endpoints_, [&](const auto& owned) { return owned.get() == &endpoint; });
   const bool last = std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& e) { return e->communicator == communicator; });
@@ -152,6 +153,8 @@ void Engine::condemn(Endpoint& endpoint, int32_t dead, const Status& why) {
 
 bool Engine::poll(TimeNs now) {
   core_.now = now;
+  if (core_.trace != nullptr) [[unlikely]]
+    enter_trace();
   bool moved = false;
   for (transport::Transport* transport : transports_) moved |= transport->poll(now);
   moved |= do_work();
@@ -161,6 +164,8 @@ bool Engine::poll(TimeNs now) {
     core_.recorder.stamp(now);
     if (live_runs_ > 0) watch();
   }
+  if (core_.trace != nullptr) [[unlikely]]
+    core_.trace->leave_poll();
   return moved;
 }
 
@@ -185,6 +190,8 @@ bool Engine::retire_finished() {
     if (!status.ok() && endpoint.failure.ok()) explain(endpoint, status);
     if (lane.active == run) lane.active = nullptr;
     core_.recorder.end(run->record_number(), core_.now, status.code());
+    if (core_.trace != nullptr) [[unlikely]]
+      run->trace_call();
     run->clear();
     free_slots_.push_back(run->slot());
     --live_runs_;

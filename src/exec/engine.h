@@ -9,6 +9,8 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -26,6 +28,12 @@ struct WatchLimits {
   TimeNs operation_timeout_ns = 0;
 };
 
+/// What went through one transport.
+struct TransportTraffic {
+  std::string_view name;
+  Traffic traffic;
+};
+
 class Engine final : public transport::FrameSink {
  public:
   Engine(const Limits& limits, const WatchLimits& watch, const kernels::Target& kernels, memory::Pool& pool);
@@ -34,7 +42,10 @@ class Engine final : public transport::FrameSink {
   Engine& operator=(const Engine&) = delete;
 
   /// Transports are polled in the order in which they were added; each must outlive the engine.
-  void add_transport(transport::Transport& transport) { transports_.push_back(&transport); }
+  void add_transport(transport::Transport& transport) {
+    transports_.push_back(&transport);
+    closed_traffic_.emplace_back();
+  }
 
   /// One rank of a communicator in this process. `peers[r]` and `transports[r]` say how to reach rank r (the own entry is unused).
   Endpoint& open(uint64_t communicator, int32_t rank, std::span<const transport::PeerId> peers,
@@ -61,6 +72,10 @@ class Engine final : public transport::FrameSink {
   /// True while any call is queued or running.
   [[nodiscard]] bool active() const { return live_runs_ > 0; }
   [[nodiscard]] const Counters& counters() const { return core_.counters; }
+  /// Bytes by transport, over all communicators there have been; in the order in which the transports were added.
+  [[nodiscard]] std::vector<TransportTraffic> traffic() const;
+  /// Marks every call and step from now on. The trace outlives the engine; null: no more.
+  void trace_into(Trace* trace) { core_.trace = trace; }
   /// The time of the latest poll.
   [[nodiscard]] TimeNs now() const { return core_.now; }
   [[nodiscard]] const Recorder& recorder() const { return core_.recorder; }
@@ -102,6 +117,8 @@ class Engine final : public transport::FrameSink {
   void watch();
   void watch(Run& run);
   void warn(Run& run);
+  void enter_trace();
+  void add_traffic(const Endpoint& endpoint, std::vector<Traffic>& by_transport) const;
   /// A call of the endpoint fails: is that an incident?
   void explain(const Endpoint& endpoint, const Status& why);
   void incident(const std::string& what);
@@ -110,6 +127,7 @@ class Engine final : public transport::FrameSink {
   Core core_;
   WatchLimits watch_limits_;
   std::vector<transport::Transport*> transports_;
+  std::vector<Traffic> closed_traffic_;  ///< by transport: of endpoints that are closed
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   Endpoint* last_found_ = nullptr;
   std::vector<std::unique_ptr<Run>> runs_;  ///< by slot

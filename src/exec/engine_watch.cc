@@ -92,6 +92,28 @@ std::string Engine::calls_text() const {
   return text;
 }
 
+void Engine::enter_trace() {
+  core_.trace->enter_poll(core_.now);
+  for (const auto& run : runs_) {
+    if (run->running()) run->trace_settle(core_.now);
+  }
+}
+
+void Engine::add_traffic(const Endpoint& endpoint, std::vector<Traffic>& by_transport) const {
+  for (const Flow& flow : endpoint.flows) {
+    const auto transport = std::find(transports_.begin(), transports_.end(), flow.transport);
+    if (transport != transports_.end()) by_transport[static_cast<size_t>(transport - transports_.begin())] += flow.traffic;
+  }
+}
+
+std::vector<TransportTraffic> Engine::traffic() const {
+  std::vector<Traffic> sums = closed_traffic_;
+  for (const auto& endpoint : endpoints_) add_traffic(*endpoint, sums);
+  std::vector<TransportTraffic> all;
+  for (size_t i = 0; i < sums.size(); ++i) all.push_back({.name = transports_[i]->name(), .traffic = sums[i]});
+  return all;
+}
+
 std::string Engine::elsewhere_text(const Endpoint& here) const {
   std::string text;
   for (const auto& endpoint : endpoints_) {

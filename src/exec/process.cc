@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "transport/local/loopback.h"
 #include "transport/local/shm.h"
@@ -21,6 +20,8 @@ Limits limits_of(const Settings& settings) {
   limits.offer_bytes = settings.offer_bytes;
   return limits;
 }
+
+constexpr size_t kTraceBatch = 1024;  // marks that are written together
 
 WatchLimits watch_of(const Settings& settings) {
   return {.warn_after_ns = settings.warn_after_ns, .operation_timeout_ns = settings.operation_timeout_ns};
@@ -43,24 +44,10 @@ Process::Process(Settings settings, Identity identity, Logger log, transport::Ne
   transports_.push_back(std::move(loopback));
   engine_.on_warning = [this](const std::string& line) { log_.warn("{}", line); };
   engine_.on_incident = [this](const std::string& what) { report_incident(what); };
+  open_trace();
 }
 
-Process::~Process() = default;
-
-// The recorder's latest events go to the user's file, or the last few of them to the log.
-void Process::report_incident(const std::string& what) {
-  constexpr uint64_t kLoggedEvents = 16;
-  const Recorder& recorder = engine_.recorder();
-  const auto report = [&](uint64_t events) {
-    return fmt::format("flight recorder of process {} on {}: {}\ncalls under way:\n{}latest events of {}:\n{}", identity_.pid,
-                       identity_.hostname, what, engine_.calls_text(), recorder.recorded(), recorder.to_text(engine_.now(), events));
-  };
-  if (settings_.recorder_file.empty()) return log_.warn("{}", report(kLoggedEvents));
-  const std::string path = expand_file_name(settings_.recorder_file, identity_.hostname, identity_.pid);
-  std::ofstream file(path, std::ios::app);
-  file << (path.ends_with(".jsonl") ? recorder.to_json_lines() : report(Recorder::kEvents) + "\n") << std::flush;
-  log_.warn("{}; the latest events {} {}", what, file ? "are in" : "could not be written to", path);
-}
+Process::~Process() { write_trace(); }
 
 Result<const Crypto*> Process::crypto() const {
   if (settings_.auth == "none") return &Crypto::none();
@@ -86,7 +73,10 @@ Status Process::open_transports() {
     const transport::TcpOptions options{
         .process = identity_.process, .streams = settings_.tcp_streams, .setup_timeout_ns = settings_.setup_timeout_ns};
     ISTHMUS_ASSIGN(auto tcp, transport::Tcp::make(*network_, engine_, *crypto, options));
-    tcp->set_on_refused([this](const std::string& line) { log_.info(Subsystem::net, "{}", line); });
+    tcp->set_on_refused([this](const std::string& line) {
+      ++refused_connections_;
+      log_.info(Subsystem::net, "{}", line);
+    });
     tcp_ = tcp.get();
     opened.push_back(std::move(tcp));
   }
@@ -131,6 +121,7 @@ Result<Process::Route> Process::route_to(const ProcessCard& card, uint64_t commu
 
 void Process::forget_communicator(uint64_t communicator) {
   for (const auto& transport : transports_) transport->forget_key(communicator);
+  write_trace();
 }
 
 std::unique_ptr<Launch> Process::take_launch() {
@@ -171,6 +162,7 @@ void Process::withdraw(const Endpoint& endpoint, const Status& why) {
 bool Process::poll(TimeNs now) {
   bool moved = engine_.poll(now);
   for (auto& [handle, stream] : streams_) moved |= stream->poll(engine_, spare_launches_);
+  if (trace_ != nullptr && trace_->waiting() >= kTraceBatch) write_trace();
   return moved;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -61,6 +62,10 @@ class Process {
   Result<Route> route_to(const ProcessCard& card, uint64_t communicator, const Key& key, int32_t rank);
   /// The communicator has no rank left in this process.
   void forget_communicator(uint64_t communicator);
+  /// Connections to this process that were refused.
+  [[nodiscard]] uint64_t refused_connections() const { return refused_connections_; }
+  /// What the process has done so far: calls, bytes by transport, what was refused.
+  [[nodiscard]] std::string counters_text() const;
 
   /// Ranks on this host, over all communicators' largest: decides whether waiting may spin.
   void note_local_ranks(int32_t ranks) { local_ranks_ = std::max(local_ranks_, ranks); }
@@ -93,6 +98,8 @@ class Process {
  private:
   Status open_transports();
   void report_incident(const std::string& what);
+  void open_trace();
+  void write_trace();
 
   Settings settings_;
   Identity identity_;
@@ -102,6 +109,9 @@ class Process {
   transport::Network* network_;
   Engine engine_;
   PlanCache plans_;
+  std::unique_ptr<Trace> trace_;  ///< null: off
+  std::ofstream trace_file_;
+  uint64_t refused_connections_ = 0;
   std::vector<std::unique_ptr<transport::Transport>> transports_;  ///< loopback first
   transport::Transport* shm_ = nullptr;
   transport::Transport* tcp_ = nullptr;

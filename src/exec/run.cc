@@ -88,6 +88,8 @@ Status Run::suspicion() const {
 void Run::start() {
   running_ = true;
   record_number_ = note(Moment::call, signature_.root);
+  if (core_.trace != nullptr) [[unlikely]]
+    trace_start();
   started_ns_ = last_traffic_ns_ = core_.now;
   remaining_ = static_cast<uint32_t>(program_->plan.steps.size());
   pending_.assign(program_->pending.begin(), program_->pending.end());
@@ -152,6 +154,8 @@ void Run::drain() {
 }
 
 void Run::dispatch(uint32_t index) {
+  if (core_.trace != nullptr) [[unlikely]]
+    trace_begin(index);
   const plan::Step& step = program_->plan.steps[index];
   switch (step.kind) {
     case StepKind::send:
@@ -191,6 +195,8 @@ void Run::receivable(uint32_t index) {
 }
 
 void Run::complete(uint32_t index) {
+  if (core_.trace != nullptr) [[unlikely]]
+    trace_end(index);
   pending_[index] = kDone;
   --remaining_;
   for (const uint32_t next : program_->plan.successors_of(index)) {
@@ -272,6 +278,7 @@ std::span<std::byte> Run::begin_message(uint32_t index, Inbound& message, const 
     return message.remote;
   }
   if ((header.flags & wire::kEager) != 0) message.eager_bytes = header.length + FrameHeader::kBytes;
+  endpoint_->flows[static_cast<size_t>(step.peer)].traffic.received_bytes += header.length;
   if (header.length == 0) {
     message.phase = Phase::staged;
     if (pending_[index] == 0) consumed(index, message);

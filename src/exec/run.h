@@ -122,6 +122,12 @@ class Run {
   [[nodiscard]] bool is_past(int32_t rank, const Need& asked) const;
   [[nodiscard]] bool contains(int32_t rank, const Need& asked) const;
 
+  // --- run_trace.cc: only while tracing is on -----------------------------------------------------------------------------------
+  /// What began when the time was not known began now.
+  void trace_settle(TimeNs now);
+  /// The call is over.
+  void trace_call();
+
   // --- run_report.cc: words -----------------------------------------------------------------------------------------------------
   /// "call #7 allreduce count 100 float sum (ring)"; of a group its sends and receives.
   [[nodiscard]] std::string to_text() const;
@@ -187,6 +193,11 @@ class Run {
   [[nodiscard]] Need need_of(uint32_t step) const;
   [[nodiscard]] uint32_t first_number(int32_t rank, bool message_from_me) const;
 
+  // run_trace.cc
+  void trace_start();
+  void trace_begin(uint32_t step);
+  void trace_end(uint32_t step);
+
   // run_send.cc: sends, grants, credit
   void send(uint32_t step);
   bool push(uint32_t step, std::span<const std::byte> bytes);
@@ -250,6 +261,7 @@ class Run {
   std::vector<uint32_t> blocked_next_;  ///< per step: next blocked send to the same peer
   std::vector<Inbound> inbound_;
   std::vector<PeerState> peers_;
+  std::vector<TimeNs> began_ns_;  ///< while tracing: per step, then the call; kUnknown: not yet, 0: between polls
   std::vector<std::array<std::byte, wire::RemoteSpan::kBytes>> offers_;  ///< per send: the offer's payload until it is out
 };
 

@@ -126,7 +126,7 @@ void Run::stream_piece(const plan::Step& step, Inbound& message, std::span<const
 
 // A piece of an offered message: applied from where it lies, or copied into the stage when the apply may not run yet.
 bool Run::view_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes) {
-  const Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
+  Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
   const bool staging = static_cast<bool>(message.stage);
   const bool direct = !staging && step.kind == StepKind::recv;  // a copy made by the system needs no second one
   const std::span<std::byte> bounce = staging  ? message.stage.span().subspan(offset, bytes)
@@ -137,6 +137,7 @@ bool Run::view_piece(const plan::Step& step, Inbound& message, uint64_t offset, 
     bereave(Status(seen.status().code(), seen.status().text(), step.peer));
     return false;
   }
+  flow.traffic.read_bytes += bytes;
   if (!staging) {
     if (seen->data() != at(step.dst()) + offset) message_piece(step, offset, seen->data(), bytes);
   } else if (seen->data() != bounce.data()) {

@@ -61,7 +61,7 @@ void Run::send(uint32_t index) {
 bool Run::offer(uint32_t index, std::span<const std::byte> memory) {
   const plan::Step& step = program_->plan.steps[index];
   const uint32_t peer = program_->peer_of_step[index];
-  const Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
+  Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
   wire::RemoteSpan remote;
   if (!flow.transport->offer(flow.peer, memory, remote)) return false;
   auto& payload = offers_[program_->peers[peer].sends_begin + step.ordinal];
@@ -70,7 +70,7 @@ bool Run::offer(uint32_t index, std::span<const std::byte> memory) {
   header.length = payload.size();
   header.key = key_of(index);
   if ((step.flags & plan::kReadInPlace) == 0) header.flags = wire::kStage;
-  core_.counters.offered_bytes += memory.size();
+  flow.traffic.offered_bytes += memory.size();
   ++peers_[peer].offered;
   if (Status sent = flow.transport->send(flow.peer, header, payload, transport::kNoToken); !sent.ok()) bereave(sent);
   return true;
@@ -92,7 +92,7 @@ bool Run::push(uint32_t index, std::span<const std::byte> memory) {
     flow.credit_bytes -= cost;
     header.flags = wire::kEager;
   }
-  core_.counters.pushed_bytes += memory.size();
+  flow.traffic.sent_bytes += memory.size();
   if (Status sent = flow.transport->send(flow.peer, header, memory, token_of(slot_, generation_, index)); !sent.ok()) bereave(sent);
   return true;
 }
@@ -202,6 +202,7 @@ void Run::adopt(Early&& early) {
       message.phase = Phase::staged;
       message.stage = std::move(early.payload);
       message.arrived = early.arrived;
+      endpoint_->flows[static_cast<size_t>(early.header.source)].traffic.received_bytes += early.header.length;
       if ((early.header.flags & wire::kEager) != 0) message.eager_bytes = early.header.length + FrameHeader::kBytes;
       if (message.arrived == early.header.length) arrived(index, message);
       return;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that take long, with short limits: the warning names who is missing and what it does instead, the limit ends the operation,
-// and the flight recorder's file tells the story. Each rank is a process.
+// What a process says about its operations. Some take long, with short limits: the warning names who is missing and what it does instead,
+// the limit ends the operation, and the flight recorder's file tells the story. Others go well, and are traced and counted. Each rank is a
+// process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "proc/team.h"
@@ -68,6 +71,32 @@ TEST_F(Late, MissingRankIsNamedAndTheLimitEndsTheCall) {
   EXPECT_NE(flight.find("an operation takes long"), std::string::npos) << flight;
   EXPECT_NE(flight.find("call #0 allreduce count 100 float sum"), std::string::npos) << flight;
   EXPECT_NE(flight.find("ended after"), std::string::npos) << flight;
+}
+
+TEST_F(Late, TraceAndCountersAreWrittenAtDestroy) {
+  setenv("ISTHMUS_TRACE_FILE", (folder_ / "trace.%p").c_str(), 1);
+  setenv("ISTHMUS_DEBUG", "INFO", 1);
+  const auto endings = run_team(2, [](int32_t, ncclComm_t comm, Ending& ending) {
+    std::vector<float> data(100, 1);
+    note(ending, ncclAllReduce(data.data(), data.data(), 100, ncclFloat, ncclSum, comm, nullptr));
+    usleep(200'000);  // the team ends by aborting, which must not meet the other rank's call
+  });
+  unsetenv("ISTHMUS_TRACE_FILE");
+  for (const Ending& ending : endings) EXPECT_EQ(ending.result, ncclSuccess) << ending.text.data();
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (!entry.path().filename().string().starts_with("trace.")) continue;
+    ++files;
+    std::string text = texts(entry.path().filename());
+    ASSERT_NE(text.rfind(','), std::string::npos);
+    const auto events = nlohmann::json::parse(text.substr(0, text.rfind(',')) + "]");
+    const auto calls = std::count_if(events.begin(), events.end(), [](const auto& event) { return event["ph"] == "X"; });
+    EXPECT_EQ(calls, 1) << text;
+  }
+  EXPECT_EQ(files, 2);
+  const std::string log = texts("log.");
+  EXPECT_NE(log.find("The process so far: 1 calls (0 failed)"), std::string::npos) << log;
+  EXPECT_NE(log.find("shm: 400 bytes sent, 400 received"), std::string::npos) << log;
 }
 
 // Whether two communicators used in crossed order stand still depends on threads that nobody sees: the warning tells both halves.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flight recorder: what it keeps, when events get their time, and what the engine says when something goes wrong.
+// The engine's hooks: the flight recorder and what is said when something goes wrong, the trace, the counters.
 #include "exec/recorder.h"
 
 #include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
 
 #include "exec/launch.h"
 #include "plan/builder.h"
@@ -175,6 +178,98 @@ TEST(Incident, GivingUpAndIdleFailuresAreNone) {
   job.engine_.fail(*job.endpoints_[0], invalid_usage("ncclCommAbort was called on rank 0", 0));
   job.engine_.fail(*job.endpoints_[1], remote_error("rank 2 is gone", 2));
   EXPECT_TRUE(job.incidents_.empty()) << job.incidents_[0];
+}
+
+nlohmann::json events_of(Trace& trace) {
+  std::string text = trace.take(42);
+  if (!text.empty()) text.erase(text.rfind(','));
+  return nlohmann::json::parse("[" + text + "]");
+}
+
+// Rank 0 calls at once, ranks 1 and 2 two seconds later.
+TEST(Trace, CallsAndStepsHaveTheirTimes) {
+  Job job({});
+  Trace trace;
+  job.engine_.trace_into(&trace);
+  job.pass(100 * kMillisecondNs);
+  std::vector<float> data(8), other(8), third(8);
+  Launch early, late;
+  job.call(early, 0, data);
+  job.call(late, 1, other);
+  job.call(late, 2, third);
+  early.submit(job.engine_);
+  const TimeNs early_ns = job.now_;
+  job.pass(2 * kSecondNs);
+  late.submit(job.engine_);
+  const TimeNs late_ns = job.now_;
+  job.pass(kSecondNs);
+  ASSERT_TRUE(early.done() && late.done());
+
+  std::map<std::string, int> calls;
+  std::map<int, nlohmann::json> open;
+  int steps = 0;
+  for (const auto& event : events_of(trace)) {
+    const double at_ns = event.value("ts", 0.0) * 1000;
+    EXPECT_EQ(event["pid"], 42);
+    if (event["ph"] == "X") {
+      ++calls[event["name"]];
+      const double took_ns = event["dur"].get<double>() * 1000;
+      const bool first = at_ns == static_cast<double>(early_ns);
+      EXPECT_TRUE(first || at_ns == static_cast<double>(late_ns)) << event;
+      EXPECT_EQ(took_ns, first ? static_cast<double>(late_ns - early_ns) : 0.0) << event;
+    } else if (event["ph"] == "b") {
+      open[event["id"]] = event;
+    } else if (event["ph"] == "e") {
+      const nlohmann::json& begin = open.at(event["id"]);
+      EXPECT_EQ(begin["name"], event["name"]);
+      EXPECT_EQ(begin["args"]["bytes"], 16);
+      EXPECT_LE(begin["ts"].get<double>() * 1000, at_ns);
+      if (event["name"] == "recv #0 from rank 2") {
+        EXPECT_EQ(at_ns, static_cast<double>(late_ns));
+      }
+      ++steps;
+    }
+  }
+  EXPECT_EQ(calls, (std::map<std::string, int>{{"call #0 allreduce count 4 float sum (shift)", 3}}));
+  EXPECT_EQ(steps, 6) << "each rank sends and receives once";
+  EXPECT_TRUE(events_of(trace).empty()) << "what was taken is gone";
+}
+
+TEST(Trace, IsBounded) {
+  Trace trace;
+  for (uint64_t i = 0; i < Trace::kMostMarks + 10; ++i) {
+    trace.add({});
+    if (trace.waiting() == 1 << 16) (void)trace.take(1);
+  }
+  (void)trace.take(1);
+  trace.add({});
+  EXPECT_EQ(trace.waiting(), 0U);
+}
+
+TEST(Traffic, IsCountedByTransportAlsoAfterTheEnd) {
+  Job job({});
+  std::vector<float> small(8), large(20'000);
+  for (std::vector<float>* data : {&small, &large}) {
+    std::vector<std::vector<float>> copies(3, *data);
+    Launch launch;
+    for (size_t rank = 0; rank < 3; ++rank) job.call(launch, rank, copies[rank]);
+    launch.submit(job.engine_);
+    job.pass(kSecondNs);
+    ASSERT_TRUE(launch.done());
+  }
+  const auto expect = [&] {
+    const auto all = job.engine_.traffic();
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all[0].name, job.loopback_.name());
+    EXPECT_EQ(all[0].traffic.sent_bytes, 3U * 16);
+    EXPECT_EQ(all[0].traffic.received_bytes, 3U * 16);
+    EXPECT_EQ(all[0].traffic.offered_bytes, 3U * 40'000);
+    EXPECT_EQ(all[0].traffic.read_bytes, 3U * 40'000);
+  };
+  expect();
+  EXPECT_EQ(job.engine_.counters().calls, 6U);
+  for (exec::Endpoint* endpoint : job.endpoints_) job.engine_.close(*endpoint);
+  expect();
 }
 
 }  // namespace
