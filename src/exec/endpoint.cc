@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "exec/core.h"
 
 namespace isthmus::exec {
 
@@ -25,6 +28,20 @@ const CallRecord* Endpoint::find_record(wire::CallClass call_class, int32_t peer
     return &call;
   }
   return nullptr;
+}
+
+Status return_credit(Core& core, Endpoint& endpoint, int32_t rank, wire::CallClass call_class, uint64_t bytes) {
+  Flow& flow = endpoint.flows[static_cast<size_t>(rank)];
+  flow.consumed_bytes += bytes;
+  if (flow.consumed_bytes < core.limits.eager_bytes / 4 || flow.consumed_bytes == 0) return {};
+  const wire::FrameHeader header{.type = wire::FrameType::credit,
+                                 .call_class = call_class,
+                                 .communicator = endpoint.communicator,
+                                 .source = endpoint.rank,
+                                 .destination = rank,
+                                 .length = std::exchange(flow.consumed_bytes, 0)};
+  ++core.counters.credits;
+  return flow.transport->send(flow.peer, header, {}, transport::kNoToken);
 }
 
 }  // namespace isthmus::exec

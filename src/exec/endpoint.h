@@ -20,6 +20,7 @@
 namespace isthmus::exec {
 
 class Run;
+struct Core;
 
 /// A call that was made, kept for a while so that a mismatch which shows later can be explained.
 struct CallRecord {
@@ -117,7 +118,11 @@ struct Endpoint {
   [[nodiscard]] const CallRecord* find_record(wire::CallClass call_class, int32_t peer, bool is_send, uint32_t number) const;
 
   [[nodiscard]] Lane& lane(wire::CallClass call_class) { return lanes[static_cast<size_t>(call_class)]; }
-  [[nodiscard]] bool idle() const { return lanes[0].active == nullptr && lanes[1].active == nullptr; }
+  bool quick = false;  ///< its call is on the short way (quick.h)
+  [[nodiscard]] bool idle() const { return !quick && lanes[0].active == nullptr && lanes[1].active == nullptr; }
 };
+
+/// Eager bytes of a peer rank were used up: gives them back, a good deal at a time. Fails where the peer is lost.
+Status return_credit(Core& core, Endpoint& endpoint, int32_t rank, wire::CallClass call_class, uint64_t bytes);
 
 }  // namespace isthmus::exec

@@ -22,7 +22,7 @@ uint64_t early_cost(const FrameHeader& header) { return (header.flags & wire::kE
 }  // namespace
 
 Engine::Engine(const Limits& limits, const WatchLimits& watch, const kernels::Target& kernels, memory::Pool& pool)
-    : core_(limits, kernels, pool), watch_limits_(watch) {}
+    : core_(limits, kernels, pool), quick_(core_), watch_limits_(watch) {}
 
 Engine::~Engine() = default;
 
@@ -58,6 +58,7 @@ Endpoint& Engine::open(uint64_t communicator, int32_t rank, std::span<const tran
 }
 
 void Engine::close(Endpoint& endpoint) {
+  if (endpoint.quick) make_run_of_quick();
   retire_finished();
   assert(endpoint.idle());
   const uint64_t communicator = endpoint.communicator;
@@ -84,9 +85,18 @@ Result<Run*> Engine::take_run() {
 Status Engine::submit(Endpoint& endpoint, Call& call) {
   if (!endpoint.failure.ok()) return endpoint.failure;
   if (!endpoint.condemned.ok()) return endpoint.condemned;
-  ISTHMUS_ASSIGN(Run * run, take_run());
+  settle_quick();
   Lane& lane = endpoint.lane(call.call_class());
   call.signature.sequence = lane.next_sequence;
+  if (endpoint.idle() && Quick::suits(endpoint, call) && quick_.begin(endpoint, call)) {
+    ++lane.next_sequence;
+    ++core_.counters.calls;
+    call.ticket->done = false;
+    endpoint.quick = true;
+    advance_quick();
+    return {};
+  }
+  ISTHMUS_ASSIGN(Run * run, take_run());
   if (Status prepared = run->prepare(endpoint, call, free_slots_.back()); !prepared.ok()) {
     run->clear();
     return prepared;
@@ -100,6 +110,47 @@ Status Engine::submit(Endpoint& endpoint, Call& call) {
   if (lane.active == nullptr) start_next(lane);
   if (endpoint.observer != nullptr) endpoint.observer->on_submitted();
   return {};
+}
+
+void Engine::advance_quick() {
+  const Quick::Outcome outcome = quick_.advance();
+  if (outcome == Quick::Outcome::done) return finish_quick();
+  if (outcome == Quick::Outcome::stuck) make_run_of_quick();
+}
+
+void Engine::finish_quick() {
+  Endpoint& endpoint = *quick_.endpoint();
+  const Call& call = quick_.call();
+  endpoint.record({.number = call.signature.sequence, .key = quick_.key(), .signature = call.signature, .how = call.how});
+  core_.recorder.end(core_.recorder.add(Moment::call, endpoint.communicator, endpoint.rank, call.signature, call.how, call.signature.root),
+                     core_.now, Code::ok);
+  call.ticket->status = Status();
+  call.ticket->done = true;
+  endpoint.quick = false;
+  quick_.end();
+  if (endpoint.observer != nullptr) endpoint.observer->on_submitted();
+  if (!endpoint.condemned.ok()) fail(endpoint, endpoint.condemned);
+}
+
+void Engine::make_run_of_quick() {
+  Endpoint& endpoint = *quick_.endpoint();
+  Ticket& ticket = *quick_.call().ticket;
+  endpoint.quick = false;
+  auto run = take_run();
+  if (!run.ok()) {
+    quick_.end();
+    ticket.status = run.status();
+    ticket.done = true;
+    return fail(endpoint, run.status());
+  }
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  ++live_runs_;
+  endpoint.lane(wire::CallClass::collective).active = *run;
+  (*run)->resume(endpoint, quick_, slot);
+  quick_.end();
+  if ((*run)->running()) adopt_early(**run);
+  if (endpoint.observer != nullptr) endpoint.observer->on_submitted();
 }
 
 void Engine::start_next(Lane& lane) {
@@ -126,6 +177,7 @@ void Engine::adopt_early(Run& run) {
 }
 
 void Engine::fail(Endpoint& endpoint, const Status& why) {
+  if (endpoint.quick) make_run_of_quick();
   if (!endpoint.failure.ok()) return;
   endpoint.failure = why;
   core_.recorder.add({.communicator = endpoint.communicator,
@@ -143,6 +195,7 @@ void Engine::fail(Endpoint& endpoint, const Status& why) {
 }
 
 void Engine::condemn(Endpoint& endpoint, int32_t dead, const Status& why) {
+  if (endpoint.quick) make_run_of_quick();
   if (endpoint.condemned.ok()) endpoint.condemned = why;
   for (const Lane& lane : endpoint.lanes) {
     const bool runs = lane.active != nullptr && lane.active->running();
@@ -157,6 +210,10 @@ bool Engine::poll(TimeNs now) {
     enter_trace();
   bool moved = false;
   for (transport::Transport* transport : transports_) moved |= transport->poll(now);
+  if (quick_.active()) {
+    if (moved) advance_quick();
+    if (quick_.active() && quick_.age_ns(now) > Quick::kPatienceNs) make_run_of_quick();
+  }
   moved |= do_work();
   moved |= retire_finished();
   if (now - last_watch_ns_ >= kWatchPeriodNs) {
@@ -238,6 +295,10 @@ std::span<std::byte> Engine::on_frame(transport::PeerId from, const FrameHeader&
     on_flow_control(*endpoint, header);
     return {};
   }
+  if (quick_.concerns(*endpoint, header)) {
+    if (const std::span<std::byte> landing = quick_.on_frame(header); !landing.empty()) return landing;
+    make_run_of_quick();
+  }
   Run* run = run_of(*endpoint, header);
   if (run == nullptr) return keep_early(*endpoint, header);
   if (header.type == FrameType::data || header.type == FrameType::offer) return run->on_frame(header);
@@ -313,6 +374,7 @@ void Engine::on_landed(transport::PeerId from, const FrameHeader& header, uint64
     }
     return;
   }
+  if (quick_.concerns(*endpoint, header)) return quick_.on_landed(header, bytes);
   if (Run* run = run_of(*endpoint, header); run != nullptr) return run->on_landed(header, bytes);
   for (Early& early : endpoint->flows[static_cast<size_t>(header.source)].early) {
     if (same_frame(early.header, header)) early.arrived += bytes;
@@ -333,6 +395,7 @@ void Engine::on_sent(transport::SendToken token) {
 }
 
 void Engine::on_peer_failed(transport::PeerId peer, const Status& why) {
+  settle_quick();
   for (const auto& endpoint : endpoints_) {
     for (int32_t rank = 0; rank < endpoint->ranks; ++rank) {
       if (rank == endpoint->rank || endpoint->flows[static_cast<size_t>(rank)].peer != peer) continue;

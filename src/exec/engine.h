@@ -17,6 +17,7 @@
 #include "exec/call.h"
 #include "exec/core.h"
 #include "exec/endpoint.h"
+#include "exec/quick.h"
 #include "exec/run.h"
 #include "transport/interface.h"
 
@@ -70,7 +71,7 @@ class Engine final : public transport::FrameSink {
   /// True while there is data work that needs this CPU.
   [[nodiscard]] bool busy() const { return !core_.work.empty() || !core_.finished.empty(); }
   /// True while any call is queued or running.
-  [[nodiscard]] bool active() const { return live_runs_ > 0; }
+  [[nodiscard]] bool active() const { return live_runs_ > 0 || quick_.active(); }
   [[nodiscard]] const Counters& counters() const { return core_.counters; }
   /// Bytes by transport, over all communicators there have been; in the order in which the transports were added.
   [[nodiscard]] std::vector<TransportTraffic> traffic() const;
@@ -124,7 +125,16 @@ class Engine final : public transport::FrameSink {
   void incident(const std::string& what);
   [[nodiscard]] Result<Run*> take_run();
 
+  // The call on the short way, if there is one.
+  void advance_quick();
+  void finish_quick();
+  void make_run_of_quick();
+  void settle_quick() {
+    if (quick_.active()) make_run_of_quick();
+  }
+
   Core core_;
+  Quick quick_;
   WatchLimits watch_limits_;
   std::vector<transport::Transport*> transports_;
   std::vector<Traffic> closed_traffic_;  ///< by transport: of endpoints that are closed

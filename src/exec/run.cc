@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t kDone = UINT32_MAX;
 }
 
-Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
+void Run::take_over(Endpoint& endpoint, const Call& call, uint32_t slot) {
   endpoint_ = &endpoint;
   program_ = call.program;
   signature_ = call.signature;
@@ -38,6 +38,10 @@ Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
   suspect_since_ns_ = 0;
   key_ = signature_.key(call.kind_key != 0 ? call.kind_key : signature_.kind_key(endpoint.communicator, call.plan_tag));
   peers_.assign(program_->peers.size(), PeerState{});
+}
+
+Status Run::prepare(Endpoint& endpoint, const Call& call, uint32_t slot) {
+  take_over(endpoint, call, slot);
   if (is_send_recv()) {
     for (size_t peer = 0; peer < peers_.size(); ++peer) {
       Flow& flow = endpoint.flows[static_cast<size_t>(program_->peers[peer].rank)];
@@ -86,6 +90,17 @@ Status Run::suspicion() const {
 }
 
 void Run::start() {
+  reset_steps();
+  ready_ = program_->first_ready;
+  go();
+}
+
+void Run::go() {
+  drain();
+  for (uint32_t peer = 0; peer < peers_.size() && running_; ++peer) advance_landable(peer);
+}
+
+void Run::reset_steps() {
   running_ = true;
   record_number_ = note(Moment::call, signature_.root);
   if (core_.trace != nullptr) [[unlikely]]
@@ -113,9 +128,6 @@ void Run::start() {
       peers_[peer].announces |= bytes_of(step.dst()) > core_.limits.eager_bytes / 8;
     }
   }
-  ready_ = program_->first_ready;
-  drain();
-  for (uint32_t peer = 0; peer < peers_.size() && running_; ++peer) advance_landable(peer);
 }
 
 void Run::fail(const Status& why) {
@@ -137,7 +149,8 @@ void Run::finish() {
 
 void Run::clear() {
   for (Inbound& message : inbound_) message.stage.reset();
-  scratch_.reset();
+  buffers_.release();
+  buffers_.forget();
   program_.reset();
   endpoint_ = nullptr;
   ticket_ = nullptr;
@@ -168,7 +181,7 @@ void Run::dispatch(uint32_t index) {
     case StepKind::map: {
       const uint64_t bytes = bytes_of(step.dst());
       if (bytes > core_.limits.inline_bytes) return push_work(index);
-      local_piece(step, 0, bytes);
+      buffers_.local_piece(step, 0, bytes);
       return complete(index);
     }
     default:
@@ -188,7 +201,7 @@ void Run::receivable(uint32_t index) {
   const bool staged = message.phase == Phase::staged && message.arrived == bytes;
   if (!offered && !staged) return;
   if (staged && bytes <= core_.limits.inline_bytes) {
-    if (bytes > 0) message_piece(step, 0, message.stage.data(), bytes);
+    if (bytes > 0) buffers_.message_piece(step, 0, message.stage.data(), bytes);
     return consumed(index, message);
   }
   push_work(index);
@@ -210,7 +223,6 @@ void Run::complete(uint32_t index) {
 
 // The message of a receiving step has been used up: return credit, release an offer, free its memory.
 void Run::consumed(uint32_t index, Inbound& message) {
-  const uint32_t peer = program_->peer_of_step[index];
   const plan::Step& step = program_->plan.steps[index];
   Flow& flow = endpoint_->flows[static_cast<size_t>(step.peer)];
   if (message.phase == Phase::offered || message.stage_offer) {
@@ -218,12 +230,7 @@ void Run::consumed(uint32_t index, Inbound& message) {
     flow.peer_offers = true;
   }
   if (message.eager_bytes > 0) {
-    flow.consumed_bytes += message.eager_bytes;
-    if (flow.consumed_bytes >= core_.limits.eager_bytes / 4) {
-      send_control(peer, FrameType::credit, 0, flow.consumed_bytes);
-      flow.consumed_bytes = 0;
-      ++core_.counters.credits;
-    }
+    if (Status returned = return_credit(core_, *endpoint_, step.peer, class_, message.eager_bytes); !returned.ok()) bereave(returned);
   }
   message.phase = Phase::consumed;
   message.stage_offer = false;

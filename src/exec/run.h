@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "exec/buffers.h"
 #include "exec/call.h"
 #include "exec/core.h"
 #include "exec/endpoint.h"
@@ -30,14 +31,18 @@ struct Need {
   friend bool operator==(const Need&, const Need&) = default;
 };
 
+class Quick;
+
 class Run {
  public:
-  explicit Run(Core& core) : core_(core) {}
+  explicit Run(Core& core) : core_(core), buffers_(core) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
   /// Takes the call over and binds it; nothing moves yet. `slot` names this run in send tokens.
   Status prepare(Endpoint& endpoint, const Call& call, uint32_t slot);
+  /// Takes over a call that began on the short way, with its buffers, and goes on where that stands.
+  void resume(Endpoint& endpoint, Quick& quick, uint32_t slot);
   /// Begins: runs what is ready, adopts frames that came early, tells peers what has room.
   void start();
   /// Ends the run with `why` (once; later failures are ignored).
@@ -165,6 +170,11 @@ class Run {
     uint32_t send_base = 0, recv_base = 0;  ///< send_recv: number of the first message in the pair
   };
 
+  void take_over(Endpoint& endpoint, const Call& call, uint32_t slot);
+  void take_message(uint32_t inbound, const Quick& quick);
+  void reset_steps();
+  void go();
+
   // run.cc: the machine
   void drain();
   void push_work(uint32_t step) { core_.work.push({.run = this, .generation = generation_, .step = step, .offset_bytes = 0}); }
@@ -214,15 +224,11 @@ class Run {
 
   // run_data.cc: memory and arithmetic
   Status bind(const Call& call);
-  [[nodiscard]] std::byte* at(const plan::Chunk& chunk) const;
-  [[nodiscard]] uint64_t bytes_of(const plan::Chunk& chunk) const;
-  void local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes);
-  void message_piece(const plan::Step& step, uint64_t offset, const std::byte* message, uint64_t bytes);
+  [[nodiscard]] std::byte* at(const plan::Chunk& chunk) const { return buffers_.at(chunk); }
+  [[nodiscard]] uint64_t bytes_of(const plan::Chunk& chunk) const { return buffers_.bytes_of(chunk); }
   bool view_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes);
   bool measured_piece(const plan::Step& step, Inbound& message, uint64_t offset, uint64_t bytes);
-  void store(std::byte* dst, const std::byte* src, uint64_t bytes);
   void stream_piece(const plan::Step& step, Inbound& message, std::span<const std::byte> bytes);
-  void reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
 
   Core& core_;
   Endpoint* endpoint_ = nullptr;
@@ -248,12 +254,8 @@ class Run {
   uint16_t generation_ = 0;
   TimeNs started_ns_ = 0, last_traffic_ns_ = 0;
 
-  size_t element_bytes_ = 1;
-  plan::Binding binding_;
-  std::vector<std::byte*> regions_;  ///< base pointer per region
+  Buffers buffers_;
   std::vector<uint64_t> user_keys_;  ///< send_recv: key per region
-  memory::Block scratch_;
-  std::array<kernels::ReduceMaps, 4> maps_;  ///< by StepFlag bits kMapIn | kMapOut
 
   uint32_t remaining_ = 0;
   std::vector<uint32_t> pending_;  ///< per step: predecessors to come; kDone when complete

@@ -30,8 +30,8 @@ Block& Block::operator=(Block&& other) noexcept {
   return *this;
 }
 
-void Block::reset() {
-  if (data_ != nullptr) pool_->take_back(data_, bytes_);
+void Block::give_back() {
+  pool_->take_back(data_, bytes_);
   pool_ = nullptr;
   data_ = nullptr;
   bytes_ = 0;

@@ -31,9 +31,12 @@ class Block {
   [[nodiscard]] std::span<std::byte> span() const { return {data_, bytes_}; }
   explicit operator bool() const { return data_ != nullptr; }
   /// Gives the memory back to its pool.
-  void reset();
+  void reset() {
+    if (data_ != nullptr) give_back();
+  }
 
  private:
+  void give_back();
   friend class Pool;
   Block(Pool* pool, std::byte* data, size_t bytes) : pool_(pool), data_(data), bytes_(bytes) {}
   Pool* pool_ = nullptr;

@@ -140,6 +140,11 @@ class Transport {
   /// returns when the bytes were copied or delivered at once). Frames to one peer with the same (communicator, class) arrive in order.
   virtual Status send(PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token) = 0;
 
+  /// Copies the frame at once, or does nothing and returns false (never connected, no room, too large): send() takes it then.
+  virtual bool try_send(PeerId, const wire::FrameHeader&, std::span<const std::byte>) { return false; }
+  /// try_send() takes payloads of up to so many bytes, and FrameSink gets frames of that size in one piece. 0: neither is so.
+  [[nodiscard]] virtual uint64_t whole_bytes() const { return 0; }
+
   /// True if `peer` could read this memory where it lies, and `remote` says how; false: push it.
   virtual bool offer(PeerId peer, std::span<const std::byte> memory, wire::RemoteSpan& remote) = 0;
   /// `bytes` of offered memory from `offset`: either where they lie, or copied into `bounce` (whose size bounds `bytes`).

@@ -82,6 +82,11 @@ Status Shm::send(PeerId id, const wire::FrameHeader& header, std::span<const std
   return {};
 }
 
+bool Shm::try_send(PeerId id, const wire::FrameHeader& header, std::span<const std::byte> payload) {
+  ShmPeer* peer = find(id);
+  return peer != nullptr && peer->state == ShmPeer::State::ready && peer->channel.try_send(header, payload);
+}
+
 bool Shm::offer(PeerId id, std::span<const std::byte> memory, wire::RemoteSpan& remote) {
   ShmPeer* peer = find(id);
   if (peer == nullptr || peer->state != ShmPeer::State::ready || !peer->ended.ok()) return false;

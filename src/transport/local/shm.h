@@ -46,6 +46,8 @@ class Shm final : public Transport {
 
   /// Payloads that fit into the ring are copied at once: on_sent() then comes before send() returns.
   Status send(PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token) override;
+  bool try_send(PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload) override;
+  [[nodiscard]] uint64_t whole_bytes() const override { return ShmChannel::kPieceBytes; }
   /// False until the connection stands, so the first messages to a peer are pushed.
   bool offer(PeerId peer, std::span<const std::byte> memory, wire::RemoteSpan& remote) override;
   /// The view is valid until the next call.

@@ -13,9 +13,7 @@
 namespace isthmus::transport {
 namespace {
 
-// Large payloads travel in pieces of this size: large enough to hide the hand-over, small enough that a few of them stay in the L2
-// caches of both sides while one copies in and the other out.
-constexpr uint64_t kPieceBytes = 16 << 10;
+constexpr uint64_t kPieceBytes = ShmChannel::kPieceBytes;
 static_assert(kPieceBytes <= ring::most_payload(RingPair::kLeastBytes));
 
 // Stands for payload that may not be read any more.
@@ -48,6 +46,12 @@ void ShmChannel::send(const wire::FrameHeader& header, std::span<const std::byte
     return;
   }
   queue_.push(frame);
+}
+
+bool ShmChannel::try_send(const wire::FrameHeader& header, std::span<const std::byte> payload) {
+  if (!open_ || !queue_.empty() || payload.size() > kPieceBytes || !writer_.write(&header, payload)) return false;
+  if (writer_.take_reader_sleeps()) ring_doorbell();
+  return true;
 }
 
 /// True if all of the frame is in the ring.

@@ -23,6 +23,12 @@ class ShmChannel {
   /// Drops the rings and all frames that wait; their payloads are not read again.
   void close();
 
+  /// Large payloads travel in pieces of this size: large enough to hide the hand-over, small enough that a few of them stay in the L2
+  /// caches of both sides while one copies in and the other out.
+  static constexpr uint64_t kPieceBytes = 16 << 10;
+
+  /// Writes the frame, which is one piece, if that can be done at once.
+  bool try_send(const wire::FrameHeader& header, std::span<const std::byte> payload);
   /// Writes the frame at once as far as there is room, the rest in poll().
   void send(const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token);
   /// Drops what waits from `rank` of `communicator` and what still arrives for it. A frame that is partly in the ring is completed

@@ -59,6 +59,8 @@ class Readiness {
   /// stay open that long.
   Status watch(Served& served, int fd, Hurry hurry = Hurry::now);
   void forget(Served& served);
+  /// True while neither collect() nor take_turns() would do anything.
+  [[nodiscard]] bool quiet(TimeNs now) const { return turns_.empty() && blind_.empty() && impatient_ == 0 && now < next_look_ns_; }
   /// Asks for a turn in the next take_turns().
   void ask_turn(Served& served);
   /// Asks the system who changed; those get a turn, and so do all without a descriptor.

@@ -181,6 +181,8 @@ void Tcp::abandon(uint64_t communicator, int32_t rank) {
 // --- progress ----------------------------------------------------------------------------------------------------------------
 
 bool Tcp::poll(TimeNs now) {
+  const bool quiet = dialing_.empty() && lost_.empty() && context_.failures.empty() && context_.readiness.quiet(now);
+  if (quiet) return false;  // polls between small calls on this host are many
   context_.readiness.collect(now);
   bool moved = context_.readiness.take_turns(now);
   door_.poll(now);

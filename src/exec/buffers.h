@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a call's bytes lie and the arithmetic on them: the regions of a plan bound to a call's buffers and count, scratch memory, the
+// element maps. Used by the two ways to carry out a call (run.h, quick.h), with pieces of at most Limits::piece_bytes. Binding fails
+// when there is no memory for scratch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "exec/call.h"
+#include "exec/core.h"
+
+namespace isthmus::exec {
+
+class Buffers {
+ public:
+  explicit Buffers(Core& core) : core_(core) {}
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+
+  /// Binds the call's program, which must stay alive. Cheap when it is the program and the count of the time before.
+  Status bind(const Call& call);
+  /// Gives scratch back.
+  void release() { scratch_.reset(); }
+  /// After release(): the program may go.
+  void forget() { plan_ = nullptr; }
+  void swap(Buffers& other) noexcept;
+
+  [[nodiscard]] size_t element_bytes() const { return element_bytes_; }
+  [[nodiscard]] std::byte* at(const plan::Chunk& chunk) const {
+    return regions_[chunk.region] + plan::chunk_offset_bytes(*plan_, chunk, binding_, element_bytes_);
+  }
+  [[nodiscard]] uint64_t bytes_of(const plan::Chunk& chunk) const { return plan::chunk_bytes(*plan_, chunk, binding_, element_bytes_); }
+
+  /// A piece of a copy, reduce or map step.
+  void local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes);
+  /// A piece of a message that a recv or recv_reduce step has got.
+  void message_piece(const plan::Step& step, uint64_t offset, const std::byte* message, uint64_t bytes);
+
+ private:
+  void bind_scratch_sizes(const plan::Plan& plan);
+  void store(std::byte* dst, const std::byte* src, uint64_t bytes);
+  void reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
+
+  Core& core_;
+  const plan::Plan* plan_ = nullptr;
+  DataType type_ = DataType::uint8;
+  size_t element_bytes_ = 1;
+  plan::Binding binding_;
+  std::vector<std::byte*> regions_;  ///< base pointer per region
+  memory::Block scratch_;
+  uint64_t scratch_bytes_ = 0;
+  std::array<kernels::ReduceMaps, 4> maps_;  ///< by StepFlag bits kMapIn | kMapOut
+};
+
+}  // namespace isthmus::exec
