@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// The short way of small calls among engines of their own, joined by a wire that delays frames and refuses immediate ones by a seed: the
+// results are those of the step machine wherever the short way is left, credit and numbers stay right, failures end it.
+#include "exec/quick.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "collectives/registry.h"
+#include "exec/engine.h"
+#include "plan/builder.h"
+
+namespace isthmus::exec {
+namespace {
+
+class Wire;
+
+/// One engine's end: PeerId is the rank.
+class End final : public transport::Transport {
+ public:
+  End(Wire& wire, transport::PeerId rank) : wire_(wire), rank_(rank) {}
+  [[nodiscard]] std::string_view name() const override { return "wire"; }
+  [[nodiscard]] std::vector<std::byte> local_blob() const override { return {}; }
+  Status add_peer(transport::PeerId, const transport::PeerInfo&) override { return {}; }
+  void forget_key(uint64_t) override {}
+  Status send(transport::PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload,
+              transport::SendToken token) override;
+  bool try_send(transport::PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload) override;
+  [[nodiscard]] uint64_t whole_bytes() const override { return 16 << 10; }
+  bool offer(transport::PeerId, std::span<const std::byte>, wire::RemoteSpan&) override { return false; }
+  Result<std::span<const std::byte>> view(transport::PeerId, const wire::RemoteSpan&, uint64_t, uint64_t, std::span<std::byte>) override {
+    return internal_error("nothing is offered");
+  }
+  void abandon(uint64_t, int32_t) override {}
+  bool poll(TimeNs now) override;
+  bool arm(std::vector<transport::Wait>&) override { return false; }
+  void disarm() override {}
+
+ private:
+  Wire& wire_;
+  transport::PeerId rank_;
+};
+
+class Wire {
+ public:
+  struct Frame {
+    transport::PeerId from = 0;
+    wire::FrameHeader header;
+    std::vector<std::byte> payload;
+  };
+  explicit Wire(uint64_t seed) : dice(seed) {}
+  [[nodiscard]] bool chance(double probability) { return std::uniform_real_distribution<>(0, 1)(dice) < probability; }
+
+  std::mt19937_64 dice;
+  double refuses = 0, delays = 0;
+  std::vector<std::deque<Frame>> queues;  ///< by receiver
+  std::vector<transport::FrameSink*> sinks;
+};
+
+Status End::send(transport::PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload, transport::SendToken token) {
+  wire_.queues[peer].push_back({.from = rank_, .header = header, .payload = {payload.begin(), payload.end()}});
+  if (token != transport::kNoToken) wire_.sinks[rank_]->on_sent(token);
+  return {};
+}
+
+bool End::try_send(transport::PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload) {
+  if (wire_.chance(wire_.refuses)) return false;
+  return send(peer, header, payload, transport::kNoToken).ok();
+}
+
+bool End::poll(TimeNs) {
+  auto& queue = wire_.queues[rank_];
+  transport::FrameSink& sink = *wire_.sinks[rank_];
+  bool moved = false;
+  while (!queue.empty() && !wire_.chance(wire_.delays)) {
+    const Wire::Frame frame = std::move(queue.front());
+    queue.pop_front();
+    const std::span<std::byte> landing = sink.on_frame(frame.from, frame.header);
+    if (landing.empty() && !frame.payload.empty()) sink.on_bytes(frame.from, frame.header, 0, frame.payload);
+    if (!landing.empty()) {
+      std::copy(frame.payload.begin(), frame.payload.end(), landing.begin());
+      sink.on_landed(frame.from, frame.header, 0, frame.payload.size());
+    }
+    moved = true;
+  }
+  return moved;
+}
+
+class Team {
+ public:
+  Team(int32_t ranks, uint64_t seed, const Limits& limits = {}) : wire(seed) {
+    wire.queues.resize(static_cast<size_t>(ranks));
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+      engines.push_back(std::make_unique<Engine>(limits, WatchLimits{}, kernels::select_target(), pool));
+      ends.push_back(std::make_unique<End>(wire, static_cast<transport::PeerId>(rank)));
+      engines.back()->add_transport(*ends.back());
+      wire.sinks.push_back(engines.back().get());
+    }
+    std::vector<transport::PeerId> peers;
+    for (int32_t rank = 0; rank < ranks; ++rank) peers.push_back(static_cast<transport::PeerId>(rank));
+    for (size_t rank = 0; rank < engines.size(); ++rank) {
+      const std::vector<transport::Transport*> transports(peers.size(), ends[rank].get());
+      endpoints.push_back(&engines[rank]->open(7, static_cast<int32_t>(rank), peers, transports));
+    }
+  }
+
+  Call call(const plan::Algorithm& algorithm, size_t rank, const std::vector<int32_t>& in, std::vector<int32_t>& out, Ticket& ticket) {
+    const bool in_place = in.data() == out.data();
+    auto plan = plan::build(algorithm,
+                            {.collective = Collective::allreduce,
+                             .group = {.ranks = {}, .size = static_cast<int32_t>(engines.size()), .position = static_cast<int32_t>(rank)},
+                             .in_place = in_place});
+    EXPECT_TRUE(plan.ok()) << plan.status().text();
+    Call call;
+    call.program = std::make_shared<const Program>(std::move(*plan));
+    call.signature = {.collective = Collective::allreduce, .type = DataType::int32, .count = in.size()};
+    call.in = reinterpret_cast<const std::byte*>(in.data());
+    call.out = reinterpret_cast<std::byte*>(out.data());
+    call.ticket = &ticket;
+    call.caller = &ticket;
+    return call;
+  }
+
+  bool finish(std::span<const Ticket> tickets, TimeNs step_ns) {
+    const auto done = [&] { return std::all_of(tickets.begin(), tickets.end(), [](const Ticket& ticket) { return ticket.done; }); };
+    for (int polls = 0; polls < 10'000 && !done(); ++polls) {
+      now += step_ns;
+      for (const auto& engine : engines) engine->poll(now);
+    }
+    return done();
+  }
+
+  Wire wire;
+  memory::Pool pool;
+  std::vector<std::unique_ptr<Engine>> engines;
+  std::vector<std::unique_ptr<End>> ends;
+  std::vector<Endpoint*> endpoints;
+  TimeNs now = 1;
+};
+
+const plan::Algorithm* algorithm(std::string_view name) { return collectives::find(Collective::allreduce, name); }
+
+void sum(Team& team, const plan::Algorithm& how, size_t count, bool in_place, TimeNs step_ns) {
+  const size_t ranks = team.engines.size();
+  std::vector<std::vector<int32_t>> in(ranks), out(ranks, std::vector<int32_t>(count, -1));
+  std::vector<Ticket> tickets(ranks);
+  std::vector<int32_t> expected(count, 0);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    for (size_t i = 0; i < count; ++i) in[rank].push_back(static_cast<int32_t>(team.wire.dice()));
+    for (size_t i = 0; i < count; ++i)
+      expected[i] = static_cast<int32_t>(static_cast<uint32_t>(expected[i]) + static_cast<uint32_t>(in[rank][i]));
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    Call call = team.call(how, rank, in[rank], in_place ? in[rank] : out[rank], tickets[rank]);
+    ASSERT_TRUE(team.engines[rank]->submit(*team.endpoints[rank], call).ok());
+    if (team.wire.chance(0.3)) team.engines[rank]->poll(team.now);  // the others' messages may come before their calls
+  }
+  ASSERT_TRUE(team.finish(tickets, step_ns)) << how.name << " on " << ranks << " ranks hangs";
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    ASSERT_TRUE(tickets[rank].status.ok()) << tickets[rank].status.text();
+    ASSERT_EQ(in_place ? in[rank] : out[rank], expected) << how.name << " rank " << rank << " of " << ranks;
+  }
+}
+
+TEST(Quick, GivesTheSameSumsWhereverItIsLeft) {
+  for (const char* name : {"one_shot", "recursive_doubling", "halving_doubling", "ring", "direct"}) {
+    for (const int32_t ranks : {1, 2, 3, 4, 7}) {
+      for (uint64_t seed = 0; seed < 12; ++seed) {
+        Team team(ranks, seed, {.eager_bytes = seed % 4 == 3 ? uint64_t{2048} : uint64_t{256} << 10});
+        team.wire.refuses = seed % 3 * 0.2;
+        team.wire.delays = seed % 2 * 0.7;
+        for (int call = 0; call < 12; ++call) {
+          const size_t count = team.wire.dice() % 300;
+          sum(team, *algorithm(name), count, call % 2 == 1, seed % 5 == 4 ? 30 * kMicrosecondNs : kMicrosecondNs);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+        EXPECT_LE(team.pool.counters().lent_bytes, static_cast<uint64_t>(ranks) * (256 << 10)) << "only bounce buffers stay lent";
+      }
+    }
+  }
+}
+
+TEST(Quick, IsTakenWhereNothingIsInTheWay) {
+  Team team(2, 1);
+  sum(team, *algorithm("one_shot"), 10, false, 1);
+  EXPECT_EQ(team.pool.counters().lent_bytes, 0U) << "a run lends a bounce buffer";
+}
+
+TEST(Quick, BecomesARunThatIsWatched) {
+  Team team(2, 1);
+  std::vector<int32_t> in(4, 1), out(4);
+  Ticket ticket;
+  Call call = team.call(*algorithm("one_shot"), 0, in, out, ticket);
+  ASSERT_TRUE(team.engines[0]->submit(*team.endpoints[0], call).ok());
+  EXPECT_TRUE(team.endpoints[0]->quick);
+  EXPECT_FALSE(team.endpoints[0]->idle());
+  team.engines[0]->poll(1);
+  team.engines[0]->poll(1 + 2 * Quick::kPatienceNs);
+  EXPECT_FALSE(team.endpoints[0]->quick);
+  EXPECT_FALSE(team.endpoints[0]->idle());
+  EXPECT_NE(team.engines[0]->calls_text().find("allreduce"), std::string::npos);
+  team.engines[0]->fail(*team.endpoints[0], remote_error("the end", 1));
+  team.engines[0]->poll(2 + 2 * Quick::kPatienceNs);
+  EXPECT_TRUE(ticket.done);
+  EXPECT_EQ(ticket.status.text(), "the end");
+}
+
+TEST(Quick, FailureEndsIt) {
+  Team team(2, 1);
+  std::vector<int32_t> in(4, 1), out(4);
+  Ticket ticket;
+  Call call = team.call(*algorithm("one_shot"), 0, in, out, ticket);
+  ASSERT_TRUE(team.engines[0]->submit(*team.endpoints[0], call).ok());
+  team.engines[0]->fail(*team.endpoints[0], remote_error("the end", 1));
+  team.engines[0]->poll(1);
+  EXPECT_TRUE(ticket.done);
+  EXPECT_EQ(ticket.status.text(), "the end");
+  Ticket later;
+  call.ticket = &later;
+  EXPECT_FALSE(team.engines[0]->submit(*team.endpoints[0], call).ok());
+}
+
+struct Suspicion final : Observer {
+  void on_failed(const Status&) override {}
+  void on_suspect(int32_t rank, wire::CallClass, uint32_t) override { suspect = rank; }
+  void on_submitted() override {}
+  void on_stalled(const Run&) override {}
+  void on_late(const Run&) override {}
+  std::string answers(const Run&) override { return {}; }
+  int32_t suspect = -1;
+};
+
+// A rank that makes another call is found out as it is by runs.
+TEST(Quick, AnotherCallIsSuspect) {
+  Suspicion suspicion;
+  Team team(2, 1);
+  team.endpoints[0]->observer = &suspicion;
+  std::vector<int32_t> in(4, 1), out(4), more(5, 1), result(5);
+  Ticket first, second;
+  Call call = team.call(*algorithm("one_shot"), 0, in, out, first);
+  Call other = team.call(*algorithm("one_shot"), 1, more, result, second);
+  ASSERT_TRUE(team.engines[0]->submit(*team.endpoints[0], call).ok());
+  ASSERT_TRUE(team.engines[1]->submit(*team.endpoints[1], other).ok());
+  team.engines[0]->poll(1);
+  EXPECT_EQ(suspicion.suspect, 1);
+  team.endpoints[0]->observer = nullptr;
+}
+
+}  // namespace
+}  // namespace isthmus::exec
