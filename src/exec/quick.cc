@@ -20,6 +20,7 @@ bool Quick::suits(const Endpoint& endpoint, const Call& call) {
 }
 
 bool Quick::begin(Endpoint& endpoint, const Call& call) {
+  if (core_.trace != nullptr) return false;  // steps of runs are traced
   for (const Program::Peer& peer : call.program->peers) {
     if (endpoint.flows[static_cast<size_t>(peer.rank)].transport->whole_bytes() < kMostBytes) return false;
   }
@@ -116,7 +117,7 @@ bool Quick::send(const plan::Step& step) {
                            .key = key_};
   if (!flow.transport->try_send(flow.peer, header, {buffers_.at(step.src()), bytes})) return false;
   flow.credit_bytes -= cost;
-  core_.counters.pushed_bytes += bytes;
+  flow.traffic.sent_bytes += bytes;
   return true;
 }
 
@@ -140,6 +141,7 @@ std::span<std::byte> Quick::on_frame(const FrameHeader& header) {
   const bool expected =
       message.data == nullptr && header.length == buffers_.bytes_of(program_->plan.steps[program_->recv_steps[inbound]].dst());
   if (!expected || header.length == 0 || header.length > inbox_.size() - used_bytes_) return {};
+  endpoint_->flows[static_cast<size_t>(header.source)].traffic.received_bytes += header.length;
   std::byte* landing = inbox_.data() + used_bytes_;
   used_bytes_ += (header.length + 63) / 64 * 64;
   used_bytes_ = std::min(used_bytes_, inbox_.size());
