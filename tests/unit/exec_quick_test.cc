@@ -100,6 +100,7 @@ class Team {
       wire.sinks.push_back(engines.back().get());
     }
     std::vector<transport::PeerId> peers;
+    peers.reserve(engines.size());
     for (int32_t rank = 0; rank < ranks; ++rank) peers.push_back(static_cast<transport::PeerId>(rank));
     for (size_t rank = 0; rank < engines.size(); ++rank) {
       const std::vector<transport::Transport*> transports(peers.size(), ends[rank].get());
