@@ -16,6 +16,7 @@ namespace {
 constexpr TimeNs kAttemptNs = 5 * kSecondNs;           // for connecting and proving, then again
 constexpr TimeNs kFirstRetryNs = 20 * kMillisecondNs;  // doubled with each failure, up to
 constexpr TimeNs kLongestRetryNs = kSecondNs;
+constexpr TimeNs kVerdictNs = kSecondNs;          // past the deadline, for the root to say who was missing
 constexpr TimeNs kTickNs = 250 * kMillisecondNs;  // deadlines are looked at so often
 
 uint8_t type(RendezvousType value) { return static_cast<uint8_t>(value); }
@@ -54,7 +55,8 @@ Result<bool> Member::poll(TimeNs now) {
   if (finished_) return true;
   if (!link_) try_addresses(now);
   if (link_) failure_ = converse(now);
-  if (failure_.ok() && !finished_ && now >= give_up_at_) failure_ = timeout_error(what_is_missing(options_.timeout_ns));
+  if (failure_.ok() && !finished_ && now >= later(give_up_at_, link_ ? kVerdictNs : 0))
+    failure_ = timeout_error(what_is_missing(options_.timeout_ns));
   if (!failure_.ok()) return failure_;
   if (!finished_) warn_once(now);
   set_due(now);
@@ -194,7 +196,7 @@ std::string Member::what_is_missing(TimeNs waited) const {
 }
 
 void Member::set_due(TimeNs now) {
-  due_at_ = std::min({now + kTickNs, give_up_at_, warn_at_});
+  due_at_ = std::min({now + kTickNs, later(give_up_at_, link_ ? kVerdictNs : 0), warn_at_});
   if (finished_) due_at_ = kNever;
   if (link_) return;
   for (const Attempt& attempt : attempts_)

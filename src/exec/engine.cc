@@ -15,6 +15,7 @@ using wire::FrameType;
 
 namespace {
 constexpr size_t kMaxOrphans = 4096;
+constexpr size_t kMostClosed = 1024;
 constexpr TimeNs kWatchPeriodNs = 10 * kMillisecondNs;
 
 /// What a frame that waits for its call takes of the sender's credit.
@@ -67,7 +68,9 @@ void Engine::close(Endpoint& endpoint) {
   last_found_ = nullptr;
   std::erase_if(endpoints_, [&](const auto& owned) { return owned.get() == &endpoint; });
   const bool last = std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& e) { return e->communicator == communicator; });
-  if (last) closed_.insert(communicator);
+  if (!last || !closed_.insert(communicator).second) return;
+  closed_in_order_.push(communicator);
+  if (closed_in_order_.size() > kMostClosed) closed_.erase(closed_in_order_.pop());
 }
 
 Result<Run*> Engine::take_run() {

@@ -143,7 +143,8 @@ class Engine final : public transport::FrameSink {
   std::vector<std::unique_ptr<Run>> runs_;  ///< by slot
   std::vector<uint32_t> free_slots_;
   std::vector<Orphan> orphans_;
-  std::set<uint64_t> closed_;  ///< communicators whose late frames are dropped rather than kept
+  std::set<uint64_t> closed_;  ///< the latest communicators whose late frames are dropped rather than kept
+  Fifo<uint64_t> closed_in_order_;
   uint32_t live_runs_ = 0;
   TimeNs last_watch_ns_ = 0;
   TimeNs same_incident_until_ns_ = 0;
