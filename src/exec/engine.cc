@@ -91,10 +91,11 @@ Status Engine::submit(Endpoint& endpoint, Call& call) {
   settle_quick();
   Lane& lane = endpoint.lane(call.call_class());
   call.signature.sequence = lane.next_sequence;
+  Ticket& ticket = *call.ticket;
   if (endpoint.idle() && Quick::suits(endpoint, call) && quick_.begin(endpoint, call)) {
     ++lane.next_sequence;
     ++core_.counters.calls;
-    call.ticket->done = false;
+    ticket.done = false;
     endpoint.quick = true;
     advance_quick();
     return {};
@@ -108,7 +109,7 @@ Status Engine::submit(Endpoint& endpoint, Call& call) {
   ++lane.next_sequence;
   ++live_runs_;
   ++core_.counters.calls;
-  call.ticket->done = false;
+  ticket.done = false;
   lane.waiting.push(run);
   if (lane.active == nullptr) start_next(lane);
   if (endpoint.observer != nullptr) endpoint.observer->on_submitted();

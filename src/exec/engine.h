@@ -55,7 +55,8 @@ class Engine final : public transport::FrameSink {
   void close(Endpoint& endpoint);
 
   /// Queues a call; its number is put into `call.signature.sequence` (collectives). Fails, leaving the ticket alone, when the endpoint has
-  /// failed or memory is short; afterwards every outcome is told by the ticket.
+  /// failed or memory is short; afterwards every outcome is told by the ticket, and
+  /// `call` may have been moved from.
   Status submit(Endpoint& endpoint, Call& call);
   /// Ends all calls of the endpoint with `why` and refuses later ones. Only the first reason is kept.
   void fail(Endpoint& endpoint, const Status& why);

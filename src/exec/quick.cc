@@ -19,7 +19,7 @@ bool Quick::suits(const Endpoint& endpoint, const Call& call) {
          call.program->plan.steps.size() <= kMostSteps;
 }
 
-bool Quick::begin(Endpoint& endpoint, const Call& call) {
+bool Quick::begin(Endpoint& endpoint, Call& call) {
   if (core_.trace != nullptr) return false;  // steps of runs are traced
   for (const Program::Peer& peer : call.program->peers) {
     if (endpoint.flows[static_cast<size_t>(peer.rank)].transport->whole_bytes() < kMostBytes) return false;
@@ -33,12 +33,13 @@ bool Quick::begin(Endpoint& endpoint, const Call& call) {
   used_bytes_ = 0;
   next_ = 0;
   begun_ns_ = 0;
-  call_ = call;
   key_ = call.signature.key(call.kind_key != 0 ? call.kind_key : call.signature.kind_key(endpoint.communicator, call.plan_tag));
+  call_ = std::move(call);
   endpoint_ = &endpoint;
   for (const Program::Peer& peer : program_->peers) {
     Flow& flow = endpoint.flows[static_cast<size_t>(peer.rank)];
     if (flow.early.empty() || adopt_early(flow)) continue;
+    call = std::move(call_);
     buffers_.release();
     endpoint_ = nullptr;
     return false;

@@ -28,8 +28,9 @@ class Quick {
 
   /// True if the call's size and plan suit. The endpoint must be idle, and no other call on the short way.
   [[nodiscard]] static bool suits(const Endpoint& endpoint, const Call& call);
-  /// Takes the call over, with its number, and the messages that came early. False: it is a Run's, nothing has happened.
-  bool begin(Endpoint& endpoint, const Call& call);
+  /// Takes the call over, with its number (and all else: it is moved from), and the messages that came early. False: it is a Run's, nothing
+  /// has happened.
+  bool begin(Endpoint& endpoint, Call& call);
   enum class Outcome : uint8_t { done, waits, stuck };
   /// Goes on. `stuck`: a Run must take over.
   Outcome advance();
