@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C entry points of collectives, send/recv and groups. Each checks its arguments, then adds one call to the thread's group; a
-// call outside of a group is a group of its own. Wrong arguments are refused on the spot and leave everything as it was.
+// call outside of a group is a group of its own, or begins at once if it is a collective on the NULL stream. Wrong arguments are refused on
+// the spot and leave everything as it was.
 #include <fmt/format.h>
 
 #include "api/library.h"

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMaxNoticeText = 512;
 constexpr int kFirstOperator = 5;  // ncclNumOps: user operators come after the built-in ones
 /// Changes when frames, keys or plans change their meaning, so that different builds refuse each other instead of going wrong.
-constexpr uint64_t kRegistryVersion = 1;
+constexpr uint64_t kRegistryVersion = 2;
 
 /// Blocks of `count` elements in the send and the receive buffer, as multiples of count.
 struct Extent {

@@ -2,7 +2,7 @@
 // How far from our caches are those who read our results? Two CPUs without a common cache hand over a line that one of them has just
 // written at a tenth of memory's speed (two virtual CPUs may come to be that far apart at any time), so then results are stored past
 // the caches; between CPUs with a common cache that would cost a factor of two. Readers measure and tell with each `done`; here
-// is what a writer makes of it. Used by Run; cannot fail.
+// is what a writer makes of it. Used by Run and Buffers; cannot fail.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,11 @@ class Distance {
   /// A reader has measured a message of ours.
   void told(bool far, TimeNs now) {
     if (far) {
-      if (!far_) wait_ns_ = std::min(2 * wait_ns_, kLastTrialNs);
+      if (!far_) {
+        wait_ns_ = std::min(2 * wait_ns_, kLastTrialNs);
+        trial_at_ns_ = now + wait_ns_;
+      }
       far_ = true;
-      trial_at_ns_ = now + wait_ns_;
       near_messages_ = 0;
     } else if (!far_ && ++near_messages_ >= kConvincing) {  // while far, and just after, it is what went past the caches that is read
       wait_ns_ = kFirstTrialNs / 2;

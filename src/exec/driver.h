@@ -71,6 +71,7 @@ class Driver {
   std::atomic<int> contenders_{0};   ///< threads that want the lock: the owner lets them in between polls
   bool owned_ = false;               ///< some thread is making progress
   bool background_owner_ = false;    ///< it is the progress thread, which yields to any inline waiter
+  uint32_t done_at_once_ = 0;        ///< waits that found nothing to wait for
   int waiters_ = 0;                  ///< threads waiting for the owner
   uint64_t turn_ = 0;                ///< counts changes of the owner
   std::atomic<int> blocked_{0};      ///< threads that sleep in the kernel

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of calls: their words and how they are found again. Called when calls are compared; cannot fail.
+// Records of calls, their words and how they are found again; credit given back. Called by runs and when calls are compared; fails where
+// a peer is lost.
 #include "exec/endpoint.h"
 
 #include <fmt/format.h>

@@ -86,9 +86,9 @@ Result<Run*> Engine::take_run() {
 }
 
 Status Engine::submit(Endpoint& endpoint, Call& call) {
+  settle_quick();
   if (!endpoint.failure.ok()) return endpoint.failure;
   if (!endpoint.condemned.ok()) return endpoint.condemned;
-  settle_quick();
   Lane& lane = endpoint.lane(call.call_class());
   call.signature.sequence = lane.next_sequence;
   Ticket& ticket = *call.ticket;
@@ -97,7 +97,11 @@ Status Engine::submit(Endpoint& endpoint, Call& call) {
     ++core_.counters.calls;
     ticket.done = false;
     endpoint.quick = true;
-    advance_quick();
+    if (quick_.take_early()) {
+      advance_quick();
+    } else {
+      make_run_of_quick();
+    }
     return {};
   }
   ISTHMUS_ASSIGN(Run * run, take_run());

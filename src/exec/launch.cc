@@ -23,7 +23,7 @@ void Launch::submit(Engine& engine) {
     item.ticket.done = item.endpoint == nullptr;
     if (item.ticket.done) continue;
     if (Status refused = engine.submit(*item.endpoint, item.call); !refused.ok()) {
-      engine.fail(*item.endpoint, refused);
+      if (item.endpoint->condemned.ok()) engine.fail(*item.endpoint, refused);  // else the calls under way may still end well
       item.ticket.status = refused;
       item.ticket.done = true;
     }

@@ -3,7 +3,6 @@
 #include "exec/quick.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace isthmus::exec {
@@ -15,14 +14,14 @@ using wire::FrameType;
 bool Quick::suits(const Endpoint& endpoint, const Call& call) {
   if (call.signature.collective == Collective::sendrecv || call.caller == nullptr) return false;
   const uint64_t block_bytes = call.signature.count * size_of(call.signature.type);
-  return block_bytes <= kMostBytes && block_bytes * static_cast<uint64_t>(endpoint.ranks) <= 4 * kMostBytes &&
+  return block_bytes <= kMostBytes && block_bytes * static_cast<uint64_t>(endpoint.ranks) <= kInboxBytes &&
          call.program->plan.steps.size() <= kMostSteps;
 }
 
 bool Quick::begin(Endpoint& endpoint, Call& call) {
   if (core_.trace != nullptr) return false;  // steps of runs are traced
   for (const Program::Peer& peer : call.program->peers) {
-    if (endpoint.flows[static_cast<size_t>(peer.rank)].transport->whole_bytes() < kMostBytes) return false;
+    if (endpoint.flows[static_cast<size_t>(peer.rank)].transport->whole_bytes() < kInboxBytes) return false;
   }
   if (program_ != call.program) {
     buffers_.forget();
@@ -36,36 +35,25 @@ bool Quick::begin(Endpoint& endpoint, Call& call) {
   key_ = call.signature.key(call.kind_key != 0 ? call.kind_key : call.signature.kind_key(endpoint.communicator, call.plan_tag));
   call_ = std::move(call);
   endpoint_ = &endpoint;
-  for (const Program::Peer& peer : program_->peers) {
-    Flow& flow = endpoint.flows[static_cast<size_t>(peer.rank)];
-    if (flow.early.empty() || adopt_early(flow)) continue;
-    call = std::move(call_);
-    buffers_.release();
-    endpoint_ = nullptr;
-    return false;
-  }
   return true;
 }
 
-// Takes the peer's messages of this call out of the early ones; false if one is not what this expects (then none may be taken).
-bool Quick::adopt_early(Flow& flow) {
-  const auto mine = [&](const Early& early) { return concerns(*endpoint_, early.header); };
-  const bool plain = std::all_of(flow.early.begin(), flow.early.end(), [&](const Early& early) {
-    return !mine(early) || (early.arrived == early.header.length && early.header.type == FrameType::data && flow.early.size() == 1);
-  });
-  if (!plain) return false;
-  for (size_t i = 0; i < flow.early.size();) {
-    Early& early = flow.early[i];
-    if (!mine(early)) {
-      ++i;
-      continue;
+bool Quick::take_early() {
+  for (Flow& flow : endpoint_->flows) {
+    for (size_t i = 0; i < flow.early.size();) {
+      const Early& early = flow.early[i];
+      if (!concerns(*endpoint_, early.header)) {
+        ++i;
+        continue;
+      }
+      if (early.arrived < wire::payload_bytes(early.header)) return false;
+      const std::span<std::byte> landing = on_frame(early.header);
+      if (landing.empty()) return false;
+      std::copy_n(early.payload.data(), early.header.length, landing.data());
+      on_landed(early.header, early.header.length);
+      if ((early.header.flags & wire::kEager) != 0) flow.early_bytes -= early.header.length + FrameHeader::kBytes;
+      flow.early.erase(flow.early.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    const std::span<std::byte> landing = on_frame(early.header);
-    if (landing.empty()) return false;  // the only one, so none was taken
-    std::copy_n(early.payload.data(), early.header.length, landing.data());
-    on_landed(early.header, early.header.length);
-    if ((early.header.flags & wire::kEager) != 0) flow.early_bytes -= early.header.length + FrameHeader::kBytes;
-    flow.early.erase(flow.early.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return true;
 }

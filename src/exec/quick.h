@@ -19,7 +19,8 @@ namespace isthmus::exec {
 
 class Quick {
  public:
-  static constexpr uint64_t kMostBytes = 4 << 10;  ///< of the call's larger buffer
+  static constexpr uint64_t kMostBytes = 4 << 10;    ///< of one rank's block
+  static constexpr uint64_t kInboxBytes = 16 << 10;  ///< of all ranks' blocks, so of any message
   static constexpr size_t kMostSteps = 64;
   /// So long the short way waits before it gives up.
   static constexpr TimeNs kPatienceNs = 50 * kMicrosecondNs;
@@ -28,9 +29,10 @@ class Quick {
 
   /// True if the call's size and plan suit. The endpoint must be idle, and no other call on the short way.
   [[nodiscard]] static bool suits(const Endpoint& endpoint, const Call& call);
-  /// Takes the call over, with its number (and all else: it is moved from), and the messages that came early. False: it is a Run's, nothing
-  /// has happened.
+  /// Takes the call over, with its number (and all else: it is moved from). False: it is a Run's, nothing has happened.
   bool begin(Endpoint& endpoint, Call& call);
+  /// Takes the messages that came before the call. False: something else came, so that a Run must take over.
+  bool take_early();
   enum class Outcome : uint8_t { done, waits, stuck };
   /// Goes on. `stuck`: a Run must take over.
   Outcome advance();
@@ -69,7 +71,6 @@ class Quick {
  private:
   bool send(const plan::Step& step);
   bool receive(const plan::Step& step, uint32_t inbound);
-  bool adopt_early(Flow& flow);
 
   Core& core_;
   Endpoint* endpoint_ = nullptr;
@@ -81,7 +82,7 @@ class Quick {
   TimeNs begun_ns_ = 0;
   std::array<Message, kMostSteps> messages_{};  ///< by place in Program::recv_steps
   size_t used_bytes_ = 0;                       ///< of the inbox
-  alignas(64) std::array<std::byte, 16 << 10> inbox_;
+  alignas(64) std::array<std::byte, kInboxBytes> inbox_;
 };
 
 }  // namespace isthmus::exec

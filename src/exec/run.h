@@ -79,7 +79,9 @@ class Run {
   [[nodiscard]] TimeNs started_ns() const { return started_ns_; }
   /// The first watch after the start sets the clock: submitting knows no time.
   void stamp(TimeNs now) {
-    if (!std::exchange(stamped_, true)) started_ns_ = last_traffic_ns_ = now;
+    if (std::exchange(stamped_, true)) return;
+    started_ns_ = last_traffic_ns_ = now;
+    if (suspect_since_ns_ != 0) suspect_since_ns_ = now;
   }
   /// A transport has lost a peer that this run needs. The control plane, which knows who died first, is given a moment to say so.
   void bereave(const Status& why) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a call's bytes lie and the arithmetic on them. Called by the step machine with pieces of at most Limits::piece_bytes. Binding
-// fails when there is no memory for scratch; reading a peer's memory fails when the peer is gone.
+// A run's data work: pieces of messages as they come, of offered memory, of local steps. Called by the step machine with pieces of at most
+// Limits::piece_bytes. Reading a peer's memory fails when the peer is gone.
 #include <algorithm>
-#include <cstring>
 
 #include "exec/run.h"
 

@@ -108,16 +108,18 @@ class Team {
     }
   }
 
-  Call call(const plan::Algorithm& algorithm, size_t rank, const std::vector<int32_t>& in, std::vector<int32_t>& out, Ticket& ticket) {
+  Call call(const plan::Algorithm& algorithm, size_t rank, const std::vector<int32_t>& in, std::vector<int32_t>& out, Ticket& ticket,
+            int32_t root = -1) {
     const bool in_place = in.data() == out.data();
     auto plan = plan::build(algorithm,
-                            {.collective = Collective::allreduce,
+                            {.collective = algorithm.collective,
                              .group = {.ranks = {}, .size = static_cast<int32_t>(engines.size()), .position = static_cast<int32_t>(rank)},
+                             .root = root,
                              .in_place = in_place});
     EXPECT_TRUE(plan.ok()) << plan.status().text();
     Call call;
     call.program = std::make_shared<const Program>(std::move(*plan));
-    call.signature = {.collective = Collective::allreduce, .type = DataType::int32, .count = in.size()};
+    call.signature = {.collective = algorithm.collective, .type = DataType::int32, .root = root, .count = in.size()};
     call.in = reinterpret_cast<const std::byte*>(in.data());
     call.out = reinterpret_cast<std::byte*>(out.data());
     call.ticket = &ticket;
@@ -180,6 +182,29 @@ TEST(Quick, GivesTheSameSumsWhereverItIsLeft) {
         }
         EXPECT_LE(team.pool.counters().lent_bytes, static_cast<uint64_t>(ranks) * (256 << 10)) << "only bounce buffers stay lent";
       }
+    }
+  }
+}
+
+// Leaves of a tree run ahead: their messages of later calls wait beside those of the root's next one.
+TEST(Quick, PeersMayRunAhead) {
+  const plan::Algorithm* binomial = collectives::find(Collective::reduce, "binomial");
+  for (const uint32_t ahead : {1U, 2U, 5U}) {
+    Team team(3, 1);
+    std::vector<std::vector<int32_t>> in(3, std::vector<int32_t>(8, 1)), out(3, std::vector<int32_t>(8));
+    std::vector<Ticket> tickets(3 * ahead);
+    const auto reduce = [&](size_t rank, uint32_t turn) {
+      Call call = team.call(*binomial, rank, in[rank], out[rank], tickets[turn * 3 + rank], 0);
+      ASSERT_TRUE(team.engines[rank]->submit(*team.endpoints[rank], call).ok());
+    };
+    reduce(1, 0);
+    for (uint32_t turn = 0; turn < ahead; ++turn) reduce(2, turn);
+    team.engines[0]->poll(team.now);
+    for (uint32_t turn = 0; turn < ahead; ++turn) {
+      if (turn > 0) reduce(1, turn);
+      reduce(0, turn);
+      ASSERT_TRUE(team.finish(std::span(tickets).first(3 * (turn + 1)), 1)) << "call " << turn << " of " << ahead;
+      ASSERT_EQ(out[0], std::vector<int32_t>(8, 3));
     }
   }
 }
