@@ -8,6 +8,12 @@
 
 namespace isthmus::comm {
 
+namespace {
+// Of messages about communicators that have not formed here, or have ended.
+constexpr size_t kMostEarly = 64;
+constexpr size_t kMostEarlyBytes = 2048;
+}  // namespace
+
 Watch::Watch(bootstrap::Link link, int32_t rank, int32_t ranks, int32_t hub_rank, const bootstrap::ControlOptions& options, TimeNs now,
              Deliver deliver, std::function<void()> wake)
     : member_(std::move(link), rank, ranks, hub_rank, options, *this, now), deliver_(std::move(deliver)), wake_(std::move(wake)) {}
@@ -18,6 +24,15 @@ void Watch::subscribe(Listener& listener, uint64_t communicator, int32_t, std::v
     const auto& ranks = subscribers_.back().family_ranks;
     const auto found = std::find(ranks.begin(), ranks.end(), family_rank);
     if (found != ranks.end()) listener.on_rank_dead(static_cast<int32_t>(found - ranks.begin()), why);
+  }
+  std::deque<Early> early;
+  early.swap(early_);
+  for (Early& message : early) {
+    if (message.communicator != communicator) {
+      early_.push_back(std::move(message));
+    } else {
+      (void)pass_on(message);
+    }
   }
 }
 
@@ -80,13 +95,22 @@ void Watch::on_message(int32_t from, std::span<const std::byte> body) {
   if (!reader.ok()) return;
   const std::span<const std::byte> rest = reader.bytes(reader.remaining());
   deliver_([&] {
-    for (const Subscriber& subscriber : subscribers_) {
-      if (subscriber.communicator != communicator) continue;
-      const auto found = std::find(subscriber.family_ranks.begin(), subscriber.family_ranks.end(), from);
-      if (found == subscriber.family_ranks.end()) return;
-      return subscriber.listener->on_message(static_cast<int32_t>(found - subscriber.family_ranks.begin()), rest);
-    }
+    Early message{.from = from, .communicator = communicator, .body = {rest.begin(), rest.end()}};
+    if (pass_on(message) || rest.size() > kMostEarlyBytes) return;
+    early_.push_back(std::move(message));
+    if (early_.size() > kMostEarly) early_.pop_front();
   });
+}
+
+/// True if the communicator has formed here.
+bool Watch::pass_on(const Early& message) const {
+  const auto subscriber =
+      std::find_if(subscribers_.begin(), subscribers_.end(), [&](const Subscriber& s) { return s.communicator == message.communicator; });
+  if (subscriber == subscribers_.end()) return false;
+  const auto& ranks = subscriber->family_ranks;
+  const auto from = std::find(ranks.begin(), ranks.end(), message.from);
+  if (from != ranks.end()) subscriber->listener->on_message(static_cast<int32_t>(from - ranks.begin()), message.body);
+  return true;
 }
 
 }  // namespace isthmus::comm

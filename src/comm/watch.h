@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,12 @@ class Watch final : public exec::Task, public Messenger, private bootstrap::Cont
     uint64_t communicator;
     std::vector<int32_t> family_ranks;
   };
+  /// A message about a communicator that has not formed here yet: another rank may be through with it already.
+  struct Early {
+    int32_t from;  ///< family rank
+    uint64_t communicator;
+    std::vector<std::byte> body;
+  };
   struct Outgoing {
     int32_t to;
     std::vector<std::byte> body;
@@ -53,6 +60,7 @@ class Watch final : public exec::Task, public Messenger, private bootstrap::Cont
   void on_message(int32_t from, std::span<const std::byte> body) override;
   void on_unwatched(const std::string&) override {}
 
+  bool pass_on(const Early& message) const;
   template <typename Tell>
   void tell_all(int32_t family_rank, Tell&& tell);
 
@@ -61,6 +69,7 @@ class Watch final : public exec::Task, public Messenger, private bootstrap::Cont
   std::function<void()> wake_;
   std::vector<Subscriber> subscribers_;                ///< under the driver's lock
   std::vector<std::pair<int32_t, std::string>> dead_;  ///< family ranks; under the driver's lock
+  std::deque<Early> early_;                            ///< the latest; under the driver's lock
   std::mutex mutex_;
   std::vector<Outgoing> outgoing_;  ///< under mutex_, as the next
   bool leaving_ = false;
