@@ -168,6 +168,7 @@ class Run {
     bool announces = false;  ///< tell the peer whenever the limit rises
     bool want_sent = false;
     uint32_t blocked = UINT32_MAX;          ///< first send that waits for a grant or credit (chained through blocked_next_)
+    uint32_t last_blocked = UINT32_MAX;     ///< last of that chain, while there is one
     uint32_t offered = 0;                   ///< my messages that the peer has been offered and is not done with
     uint32_t send_base = 0, recv_base = 0;  ///< send_recv: number of the first message in the pair
   };
@@ -215,6 +216,7 @@ class Run {
   bool push(uint32_t step, std::span<const std::byte> bytes);
   bool offer(uint32_t step, std::span<const std::byte> bytes);
   void block(uint32_t step, uint32_t peer);
+  void append_blocked(PeerState& state, uint32_t step);
   void retry_blocked(uint32_t peer);
   void advance_landable(uint32_t peer);
   void send_control(uint32_t peer, wire::FrameType type, uint32_t ordinal, uint64_t length = 0, uint8_t flags = 0);

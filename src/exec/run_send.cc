@@ -99,12 +99,18 @@ bool Run::push(uint32_t index, std::span<const std::byte> memory) {
 
 void Run::block(uint32_t index, uint32_t peer) {
   PeerState& state = peers_[peer];
-  blocked_next_[index] = state.blocked;
-  state.blocked = index;
+  append_blocked(state, index);
   if (state.want_sent && !is_send_recv()) return;  // the peer may receive user messages in several groups, so each asks for itself
   state.want_sent = true;
   ++core_.counters.wants;
   send_control(peer, FrameType::want, program_->plan.steps[index].ordinal);
+}
+
+// Oldest first: what the plan sends early somebody waits for early.
+void Run::append_blocked(PeerState& state, uint32_t index) {
+  blocked_next_[index] = kNone;
+  (state.blocked == kNone ? state.blocked : blocked_next_[state.last_blocked]) = index;
+  state.last_blocked = index;
 }
 
 void Run::retry_blocked(uint32_t peer) {
@@ -112,10 +118,7 @@ void Run::retry_blocked(uint32_t peer) {
   while (index != kNone && running_) {
     const uint32_t next = blocked_next_[index];
     const plan::Step& step = program_->plan.steps[index];
-    if (!push(index, {at(step.src()), bytes_of(step.src())})) {
-      blocked_next_[index] = peers_[peer].blocked;
-      peers_[peer].blocked = index;
-    }
+    if (!push(index, {at(step.src()), bytes_of(step.src())})) append_blocked(peers_[peer], index);
     index = next;
   }
 }

@@ -63,6 +63,7 @@ class Listener {
 struct StreamOptions {
   uint64_t send_buffer_bytes = 0;  ///< 0: the system's choice
   uint64_t receive_buffer_bytes = 0;
+  uint64_t unsent_bytes = 0;       ///< what the system may hold back beyond what is under way; 0: the system's choice
   std::string congestion_control;  ///< "" the system's choice
   TimeNs user_timeout_ns = 0;
 };
@@ -137,7 +138,8 @@ class Transport {
   virtual void forget_key(uint64_t communicator) = 0;
 
   /// Queues header and payload to `peer`. The payload must stay untouched until on_sent(token) (which may come before send()
-  /// returns when the bytes were copied or delivered at once). Frames to one peer with the same (communicator, class) arrive in order.
+  /// returns when the bytes were copied or delivered at once). Data and offers to one peer with the same (communicator, class) arrive in
+  /// order; frames that carry no message may overtake them.
   virtual Status send(PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token) = 0;
 
   /// Copies the frame at once, or does nothing and returns false (never connected, no room, too large): send() takes it then.

@@ -125,6 +125,53 @@ class Job {
   TimeNs now_ = 0;
 };
 
+// Two ranks exchange four parts of their buffers, each by itself.
+void emit_parts(const plan::Shape& shape, plan::Builder& b) {
+  b.split(4);
+  for (uint32_t cell = 0; cell < 4; ++cell) {
+    b.send(1 - shape.group.position, b.in(cell, cell + 1));
+    b.recv_reduce(1 - shape.group.position, b.out(cell, cell + 1), b.in(cell, cell + 1));
+    b.complete(b.out(cell, cell + 1));
+  }
+}
+
+constexpr plan::Algorithm kParts = {.name = "test_parts",
+                                    .collective = Collective::allreduce,
+                                    .needs = {},
+                                    .tunables = {},
+                                    .steps_formula = "",
+                                    .bytes_formula = "",
+                                    .emit = emit_parts};
+
+/// Passes everything on to another transport and keeps the ordinals of the messages that were pushed.
+class Witness final : public transport::Transport {
+ public:
+  explicit Witness(transport::Transport& below) : below_(below) {}
+  std::vector<uint32_t> pushed;
+
+  [[nodiscard]] std::string_view name() const override { return "witness"; }
+  [[nodiscard]] std::vector<std::byte> local_blob() const override { return {}; }
+  Status add_peer(transport::PeerId, const transport::PeerInfo&) override { return {}; }
+  void forget_key(uint64_t) override {}
+  Status send(transport::PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload,
+              transport::SendToken token) override {
+    if (header.type == wire::FrameType::data) pushed.push_back(header.ordinal);
+    return below_.send(peer, header, payload, token);
+  }
+  bool offer(transport::PeerId, std::span<const std::byte>, wire::RemoteSpan&) override { return false; }
+  Result<std::span<const std::byte>> view(transport::PeerId peer, const wire::RemoteSpan& remote, uint64_t offset, uint64_t bytes,
+                                          std::span<std::byte> bounce) override {
+    return below_.view(peer, remote, offset, bytes, bounce);
+  }
+  void abandon(uint64_t, int32_t) override {}
+  bool poll(TimeNs) override { return false; }
+  bool arm(std::vector<transport::Wait>&) override { return true; }
+  void disarm() override {}
+
+ private:
+  transport::Transport& below_;
+};
+
 // Stopwatches for Job: every piece takes a second, or a nanosecond.
 TimeNs watch_ns = 0;
 TimeNs slow_watch() { return watch_ns += kSecondNs; }
@@ -234,6 +281,24 @@ TEST(Engine, FramesOfLaterCallsWait) {
   ASSERT_TRUE(job.finish(first));
   EXPECT_EQ(a[99], 3.0F);
   EXPECT_EQ(d[0], 7.0F);
+}
+
+TEST(Engine, SendsThatWaitedGoInPlanOrder) {
+  Job job(2, {.eager_bytes = 1024});
+  Witness witness(job.loopback_);
+  job.endpoints_[0]->flows[1].transport = &witness;
+  std::vector<float> a(4000, 1), b(4000, 2);
+  Launch first, second;
+  job.allreduce(first, 0, kParts, a.data(), a.data(), a.size());
+  first.submit(job.engine_);
+  for (int i = 0; i < 50; ++i) job.engine_.poll(0);
+  EXPECT_TRUE(witness.pushed.empty()) << "no part fits the credit";
+  job.allreduce(second, 1, kParts, b.data(), b.data(), b.size());
+  ASSERT_TRUE(job.run(second));
+  ASSERT_TRUE(job.finish(first));
+  EXPECT_EQ(witness.pushed, (std::vector<uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(a, std::vector<float>(a.size(), 3.0F));
+  EXPECT_EQ(b, a);
 }
 
 TEST(Engine, MismatchFailsAndSticks) {

@@ -160,6 +160,26 @@ TEST_P(TcpTraffic, CompletionsMaySend) {
   EXPECT_TRUE(job.run_until([&] { return job[1].sink.complete_frames() == kFrames; }));
 }
 
+TEST_P(TcpTraffic, FramesWithoutMessageOvertakeData) {
+  Job job(simulated(), 2);
+  job.introduce_all();
+  const std::vector<std::byte> payload = random_payload(32 << 20, 6);
+  ASSERT_TRUE(job[0].tcp->send(1, data_header(0, payload.size()), payload, 1).ok());
+  ASSERT_TRUE(job.run_until([&] { return !job[1].sink.frames.empty(); }));  // under way
+  for (uint32_t i = 1; i <= 3; ++i) ASSERT_TRUE(job[0].tcp->send(1, data_header(i, payload.size()), payload, 1 + i).ok());
+  ASSERT_TRUE(job[0].tcp->send(1, data_header(4, 0), {}, 5).ok());
+  for (uint32_t i = 5; i <= 6; ++i) {
+    wire::FrameHeader grant = data_header(i, 0);
+    grant.type = wire::FrameType::grant;
+    ASSERT_TRUE(job[0].tcp->send(1, grant, {}, kNoToken).ok());
+  }
+  ASSERT_TRUE(job.run_until([&] { return job[1].sink.complete_frames() == 7; }));
+  std::vector<uint32_t> order;
+  for (const auto& frame : job[1].sink.frames) order.push_back(frame->header.sequence);
+  EXPECT_EQ(order, (std::vector<uint32_t>{0, 5, 6, 1, 2, 3, 4})) << "an empty message keeps its place";
+  for (uint32_t i = 0; i < 7; ++i) EXPECT_TRUE(job[1].sink.frames[i]->payload.empty() || job[1].sink.frames[i]->payload == payload);
+}
+
 TEST_P(TcpTraffic, AbandonTakesMemoryBackFromSends) {
   Job job(simulated(), 2);
   job.introduce_all();

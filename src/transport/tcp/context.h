@@ -12,9 +12,10 @@
 namespace isthmus::transport {
 
 struct TcpOptions {
-  ProcessId process{};     ///< this process, as its peers know it
-  uint32_t streams = 1;    ///< to each peer; frames of a (communicator, class) stay on one
-  StreamOptions stream{};  ///< for the streams that this process opens
+  ProcessId process{};   ///< this process, as its peers know it
+  uint32_t streams = 1;  ///< to each peer; frames of a (communicator, class) stay on one
+  /// For the streams that this process opens. What the system holds unsent, grants have to wait for: on a slow link 10 ms.
+  StreamOptions stream{.unsent_bytes = 128 << 10};
   TimeNs setup_timeout_ns = 30 * kSecondNs;
   uint64_t max_payload_bytes = uint64_t{1} << 40;
 };

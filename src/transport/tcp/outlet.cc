@@ -19,6 +19,7 @@ constexpr std::array<std::byte, 64 << 10> kZeros{};
 }  // namespace
 
 void Outlet::push(const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token) {
+  if (header.type != wire::FrameType::data && payload.empty() && token == kNoToken) return urgent_.push(header);
   queue_.push({.header = header, .payload = payload, .token = token});
 }
 
@@ -72,23 +73,31 @@ bool Outlet::write_some(uint64_t& budget) {
 
 /// Moves frames to the stage until it is full or a large payload has to go out first.
 void Outlet::gather() {
-  while (body_.left == 0 && !queue_.empty() && stage_.size() < kStageBytes) {
-    const Frame frame = queue_.pop();
-    ++context_.counters.frames_sent;
-    const size_t at = stage_.size();
-    const bool copied = frame.payload.size() <= kCopiedBytes;
-    stage_.resize(at + wire::FrameHeader::kBytes);
-    wire::encode(frame.header, std::span<std::byte, wire::FrameHeader::kBytes>(stage_.data() + at, wire::FrameHeader::kBytes));
-    if (copied) {
-      stage_.insert(stage_.end(), frame.payload.begin(), frame.payload.end());
-      finish(frame.token);
+  while (body_.left == 0 && stage_.size() < kStageBytes) {
+    if (!urgent_.empty()) {
+      stage({.header = urgent_.pop(), .payload = {}});
+    } else if (!queue_.empty()) {
+      stage(queue_.pop());
     } else {
-      body_ = {.data = frame.payload.data(),
-               .left = frame.payload.size(),
-               .token = frame.token,
-               .communicator = frame.header.communicator,
-               .source = frame.header.source};
+      return;
     }
+  }
+}
+
+void Outlet::stage(const Frame& frame) {
+  ++context_.counters.frames_sent;
+  const size_t at = stage_.size();
+  stage_.resize(at + wire::FrameHeader::kBytes);
+  wire::encode(frame.header, std::span<std::byte, wire::FrameHeader::kBytes>(stage_.data() + at, wire::FrameHeader::kBytes));
+  if (frame.payload.size() <= kCopiedBytes) {
+    stage_.insert(stage_.end(), frame.payload.begin(), frame.payload.end());
+    finish(frame.token);
+  } else {
+    body_ = {.data = frame.payload.data(),
+             .left = frame.payload.size(),
+             .token = frame.token,
+             .communicator = frame.header.communicator,
+             .source = frame.header.source};
   }
 }
 
@@ -120,6 +129,10 @@ void Outlet::abandon(uint64_t communicator, int32_t rank) {
     const Frame frame = queue_.pop();
     if (frame.header.communicator != communicator || frame.header.source != rank) queue_.push(frame);
   }
+  for (size_t queued = urgent_.size(); queued > 0; --queued) {
+    const wire::FrameHeader header = urgent_.pop();
+    if (header.communicator != communicator || header.source != rank) urgent_.push(header);
+  }
   if (body_.left > 0 && body_.communicator == communicator && body_.source == rank) {
     body_.data = nullptr;
     body_.token = kNoToken;
@@ -130,6 +143,7 @@ void Outlet::close() {
   context_.readiness.forget(*this);
   stream_.reset();
   queue_.clear();
+  urgent_.clear();
   stage_.clear();
   stage_sent_ = 0;
   body_ = {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sending end of one stream to a peer: a queue of frames, small ones gathered and copied, large ones written from where they
-// lie. Owned by Tcp's peer; frames may be queued before the stream is there. Fails when the stream does.
+// lie. Frames that carry no message go first: a grant that waits behind data keeps the other direction idle. Owned by Tcp's peer;
+// frames may be queued before the stream is there. Fails when the stream does.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ class Outlet final : public Served {
   bool serve(TimeNs now) override;
   [[nodiscard]] bool ready() const override;
   /// Something waits for the stream to take it.
-  [[nodiscard]] bool busy() const { return staged() > 0 || body_.left > 0 || !queue_.empty(); }
+  [[nodiscard]] bool busy() const { return staged() > 0 || body_.left > 0 || !queue_.empty() || !urgent_.empty(); }
   [[nodiscard]] bool failed() const { return failed_; }
 
   /// As Transport::abandon, for frames whose source is `rank`.
@@ -54,6 +55,7 @@ class Outlet final : public Served {
   bool expect_nothing();
   bool write_some(uint64_t& budget);
   void gather();
+  void stage(const Frame& frame);
   void took(size_t bytes);
   void finish(SendToken token);
   [[nodiscard]] size_t staged() const { return stage_.size() - stage_sent_; }
@@ -63,7 +65,8 @@ class Outlet final : public Served {
   PeerId peer_;
   std::unique_ptr<Stream> stream_;
   Fifo<Frame> queue_;
-  std::vector<std::byte> stage_;  ///< headers and small payloads, ready to be written before the body
+  Fifo<wire::FrameHeader> urgent_;  ///< frames that carry no message
+  std::vector<std::byte> stage_;    ///< headers and small payloads, ready to be written before the body
   size_t stage_sent_ = 0;
   Body body_;
   bool failed_ = false;

@@ -63,6 +63,7 @@ Status apply(int fd, const StreamOptions& options, const Address& address) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   if (options.send_buffer_bytes != 0) set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(options.send_buffer_bytes));
   if (options.receive_buffer_bytes != 0) set_option(fd, SOL_SOCKET, SO_RCVBUF, static_cast<int>(options.receive_buffer_bytes));
+  if (options.unsent_bytes != 0) set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<unsigned>(options.unsent_bytes));
   if (options.user_timeout_ns != 0) {
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<unsigned>(options.user_timeout_ns / kMillisecondNs));
   }
