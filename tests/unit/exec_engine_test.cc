@@ -328,7 +328,7 @@ TEST(Engine, TimesOutNamingWhoIsMissing) {
   job.allreduce(launch, 1, kRing, b.data(), b.data(), 10);
   ASSERT_TRUE(job.run(launch, kSecondNs / 4));
   EXPECT_EQ(launch.status().code(), Code::timeout);
-  EXPECT_NE(launch.status().text().find("2"), std::string::npos) << launch.status().text();
+  EXPECT_NE(launch.status().text().find('2'), std::string::npos) << launch.status().text();
   EXPECT_FALSE(warnings.empty());
 }
 

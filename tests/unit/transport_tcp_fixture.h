@@ -201,6 +201,7 @@ class Job {
     bool idle = true;
     for (const auto& process : processes_) idle &= process->tcp == nullptr || process->tcp->arm(waits);
     std::vector<pollfd> descriptors;
+    descriptors.reserve(waits.size());
     for (const Wait& each : waits) descriptors.push_back({.fd = each.fd, .events = POLLIN, .revents = 0});
     if (idle) ::poll(descriptors.data(), descriptors.size(), 5);
     for (const auto& process : processes_) {
