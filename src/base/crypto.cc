@@ -24,6 +24,9 @@ using Sha256Function = const void* (*)();
 using HmacFunction = unsigned char* (*)(const void* digest, const void* key, int key_bytes, const unsigned char* data, size_t data_bytes,
                                         unsigned char* tag, unsigned int* tag_bytes);
 
+using InitFunction = int (*)(uint64_t options, const void* settings);
+constexpr uint64_t kInitNoAtExit = 0x00080000;  // OPENSSL_INIT_NO_ATEXIT
+
 class LoadedCrypto final : public Crypto {
  public:
   LoadedCrypto(Sha256Function sha256_function, HmacFunction hmac_function) : sha256_(sha256_function), hmac_(hmac_function) {}
@@ -72,6 +75,11 @@ Result<LoadedCrypto> load_libcrypto() {
     return system_error(std::string("libcrypto cannot be loaded (") + (reason != nullptr ? reason : "no reason given") +
                         "), and connections cannot be authenticated without it: install OpenSSL's library (Debian: libssl3, Fedora: "
                         "openssl-libs), or set ISTHMUS_AUTH=none on a network where every host is trusted");
+  }
+  // A program may exit while other threads still authenticate: libcrypto must not take itself apart under them. If the program has
+  // initialised it already, this has no effect.
+  if (const auto init = reinterpret_cast<InitFunction>(dlsym(handle, "OPENSSL_init_crypto")); init != nullptr) {
+    static_cast<void>(init(kInitNoAtExit, nullptr));
   }
   const auto sha256 = reinterpret_cast<Sha256Function>(dlsym(handle, "EVP_sha256"));
   const auto hmac = reinterpret_cast<HmacFunction>(dlsym(handle, "HMAC"));
