@@ -8,9 +8,9 @@
 #include <sys/random.h>
 
 #include <cerrno>
+#include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <string>
 
 #include "base/bytes.h"
@@ -93,17 +93,18 @@ Result<LoadedCrypto> load_libcrypto() {
 
 Result<const Crypto*> Crypto::load() {
   static std::mutex mutex;
-  static std::optional<LoadedCrypto> loaded;  // a failure is not kept: it may be a passing one, such as a lack of descriptors
+  // A failure is not kept: it may be a passing one, such as a lack of descriptors. Never deleted: threads may still be inside at exit.
+  static const LoadedCrypto* loaded = nullptr;
   const std::lock_guard guard(mutex);
-  if (!loaded) {
+  if (loaded == nullptr) {
     ISTHMUS_ASSIGN(LoadedCrypto fresh, load_libcrypto());
-    loaded.emplace(fresh);
+    loaded = std::make_unique<LoadedCrypto>(fresh).release();
   }
-  return &*loaded;
+  return loaded;
 }
 
 const Crypto& Crypto::none() {
-  static const NoCrypto instance;
+  static const Crypto& instance = *std::make_unique<NoCrypto>().release();
   return instance;
 }
 
