@@ -38,6 +38,12 @@ class Isthmus final : public Library {
 
   [[nodiscard]] int ranks() const override { return ranks_; }
 
+  Buffer allocate(size_t floats) override {
+    void* memory = nullptr;
+    check(ncclMemAlloc(&memory, floats * sizeof(float)), "ncclMemAlloc");
+    return {static_cast<float*>(memory), floats, [](float* given) { static_cast<void>(ncclMemFree(given)); }};
+  }
+
   void run(Collective collective, size_t count) override {
     if (comms_.size() > 1) check(ncclGroupStart(), "ncclGroupStart");
     for (size_t at = 0; at < comms_.size(); ++at) start(collective, places_[at], count, comms_[at]);

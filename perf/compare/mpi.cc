@@ -26,6 +26,12 @@ class Mpi final : public Library {
 
   [[nodiscard]] int ranks() const override { return ranks_; }
 
+  Buffer allocate(size_t floats) override {
+    void* memory = nullptr;
+    MPI_Alloc_mem(static_cast<MPI_Aint>(floats * sizeof(float)), MPI_INFO_NULL, static_cast<void*>(&memory));
+    return {static_cast<float*>(memory), floats, [](float* given) { MPI_Free_mem(given); }};
+  }
+
   void run(Collective collective, size_t count) override {
     const float* send = places_[0].send.data();
     float* recv = places_[0].recv.data();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measuring loop (see probe.h).
-//     PROGRAM [-g RANKS_PER_PROCESS] [--batches N] [--together] [--limit-ms MS] COLLECTIVE:BYTES:ITERATIONS...
+//     PROGRAM [-g RANKS_PER_PROCESS] [--memory library|ordinary] [--batches N] [--together] [--limit-ms MS]
+//         COLLECTIVE:BYTES:ITERATIONS...
 // BYTES are nccl-tests' (the larger of one rank's buffers). Without --together a batch is ITERATIONS calls one after the other, and
 // the result is the median over batches of the slowest rank's time per call. With it, all ranks begin each call at an instant agreed
 // before, and the result is the median over all calls of the time from that instant until the last rank is done. --limit-ms makes a
@@ -38,6 +39,7 @@ struct Options {
   int ranks_per_process = 1;  // used before there is a library
   int limit_ms = 0;           // of a batch; 0: none
   bool together = false;
+  bool ordinary_memory = false;  ///< malloc's instead of the library's own
   std::vector<Item> items;
 };
 
@@ -87,6 +89,9 @@ Options parse(int argc, const char* const* argv) {
     const std::string_view next = at + 1 < argc ? argv[at + 1] : "";
     if (word == "--together") {
       options.together = true;
+    } else if (word == "--memory" && (next == "library" || next == "ordinary")) {
+      options.ordinary_memory = next == "ordinary";
+      ++at;
     } else if (int* number = number_of(options, word); number != nullptr && read_number(next, *number)) {
       ++at;
     } else if (const auto item = read_item(word)) {
@@ -115,8 +120,8 @@ class Probe {
     for (const Item& item : options.items) largest = std::max(largest, item.bytes);
     const size_t floats = std::max(largest / kElementBytes, static_cast<size_t>(library.ranks()));
     for (Place& place : library_.places()) {
-      place.recv = Buffer(floats);
-      place.send = Buffer(floats);
+      place.recv = options.ordinary_memory ? Buffer(floats) : library.allocate(floats);
+      place.send = options.ordinary_memory ? Buffer(floats) : library.allocate(floats);
       for (size_t i = 0; i < floats; ++i) place.send.data()[i] = contribution(place.rank + 1, i);
     }
   }

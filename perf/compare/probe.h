@@ -30,6 +30,8 @@ class Library {
   [[nodiscard]] virtual int ranks() const = 0;
   /// This process's ranks.
   [[nodiscard]] std::span<Place> places() { return places_; }
+  /// Memory from the library's own allocator: what it makes the most of.
+  [[nodiscard]] virtual Buffer allocate(size_t floats) = 0;
   /// float32 sums where it reduces, on every local rank, from send to recv; returns when all are done. `count` is NCCL's.
   virtual void run(Collective collective, size_t count) = 0;
   /// Every value becomes its largest over all processes.
