@@ -74,8 +74,12 @@ Result<std::unique_ptr<Library>> Library::make() {
   ISTHMUS_ASSIGN(const std::string rules, text_of_rules(settings.rules_file));
   ISTHMUS_ASSIGN(auto selector, collectives::Selector::make(settings.algorithm, rules));
   library->selector_ = std::make_unique<collectives::Selector>(std::move(selector));
-  exec::Identity identity{
-      .process = {}, .host = host.host_id, .hostname = host.hostname, .pid = host.pid, .cpus = static_cast<int32_t>(host.allowed_cpus)};
+  exec::Identity identity{.process = {},
+                          .host = host.host_id,
+                          .hostname = host.hostname,
+                          .pid = host.pid,
+                          .cpus = static_cast<int32_t>(host.allowed_cpus),
+                          .cpu_set = host.cpu_set};
   ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(identity.process))));
   transport::SocketOptions sockets{.ifname = settings.socket_ifname,
                                    .family = settings.socket_family,
@@ -95,12 +99,13 @@ ncclComm_t Library::adopt(std::unique_ptr<comm::Communicator> communicator) {
   return pointer;
 }
 
-Result<comm::Communicator*> Library::find(ncclComm_t handle) const {
+Result<comm::Communicator*> Library::look_up(ncclComm_t handle) const {
   if (handle == nullptr) return invalid_argument("the communicator is NULL");
   const auto found = handles_.find(handle);
   if (found == handles_.end()) {
     return invalid_argument(fmt::format("{} is not a communicator: never made, or destroyed already", static_cast<const void*>(handle)));
   }
+  last_found_ = handle;
   return found->second->communicator.get();
 }
 
@@ -112,6 +117,7 @@ Result<std::shared_ptr<comm::Communicator>> Library::hold(ncclComm_t handle) con
 Status Library::destroy(ncclComm_t handle) {
   ISTHMUS_ASSIGN(comm::Communicator * communicator, find(handle));
   communicator->close();
+  last_found_ = nullptr;
   handles_.erase(handle);
   return {};
 }

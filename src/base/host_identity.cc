@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <fstream>
 #include <memory>
 
@@ -55,14 +56,26 @@ std::string read_hostname() {
   return name.data();
 }
 
-unsigned cpus_of_affinity() {
+CpuSet affinity() {
   for (int cpus = 1024; cpus <= (1 << 16); cpus *= 2) {  // the kernel refuses masks shorter than its own
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(static_cast<size_t>(cpus)),
                                                                 [](cpu_set_t* set) { CPU_FREE(set); });
     const size_t mask_bytes = CPU_ALLOC_SIZE(static_cast<size_t>(cpus));
-    if (sched_getaffinity(0, mask_bytes, mask.get()) == 0) return static_cast<unsigned>(CPU_COUNT_S(mask_bytes, mask.get()));
+    if (sched_getaffinity(0, mask_bytes, mask.get()) != 0) continue;
+    CpuSet set(static_cast<size_t>(cpus) / 64);
+    for (size_t cpu = 0; cpu < static_cast<size_t>(cpus); ++cpu) {
+      if (CPU_ISSET_S(cpu, mask_bytes, mask.get())) set[cpu / 64] |= uint64_t{1} << cpu % 64;
+    }
+    while (!set.empty() && set.back() == 0) set.pop_back();
+    return set;
   }
-  return 1;
+  return {1};
+}
+
+unsigned size_of(const CpuSet& set) {
+  unsigned cpus = 0;
+  for (const uint64_t word : set) cpus += static_cast<unsigned>(std::popcount(word));
+  return cpus;
 }
 
 /// This process's group below /sys/fs/cgroup, "/..." ("" where there is no cgroup v2).
@@ -97,9 +110,24 @@ std::optional<unsigned> cpus_of_quota(std::string_view cpu_max) {
   return std::max(1u, static_cast<unsigned>((*quota + *period - 1) / *period));
 }
 
+bool enough_cpus(const CpuSet& own, unsigned allowed_cpus, std::span<const CpuSet> ranks) {
+  CpuSet shared = own;
+  unsigned competitors = 0;
+  for (const CpuSet& other : ranks) {
+    bool meets = false;
+    for (size_t word = 0; word < std::min(own.size(), other.size()); ++word) meets = meets || (own[word] & other[word]) != 0;
+    if (!meets) continue;
+    ++competitors;
+    shared.resize(std::max(shared.size(), other.size()));
+    for (size_t word = 0; word < other.size(); ++word) shared[word] |= other[word];
+  }
+  const bool limited = allowed_cpus < size_of(own);
+  return competitors <= (limited ? allowed_cpus : size_of(shared));
+}
+
 HostIdentity read_host_identity(const Settings& settings) {
-  HostIdentity host{
-      .hostname = read_hostname(), .pid = getpid(), .allowed_cpus = std::max(1u, std::min(cpus_of_affinity(), cpus_of_quotas()))};
+  HostIdentity host{.hostname = read_hostname(), .pid = getpid(), .cpu_set = affinity()};
+  host.allowed_cpus = std::max(1u, std::min(size_of(host.cpu_set), cpus_of_quotas()));
   const HostFacts facts = read_facts();
   if (!settings.host_id.empty()) {
     host.host_id = hash_text(settings.host_id);

@@ -23,9 +23,12 @@ plan::Reach reach_of(const Membership& membership) {
   return reach;
 }
 
-int32_t ranks_on_host(const Membership& membership, uint64_t host) {
-  return static_cast<int32_t>(
-      std::count_if(membership.cards.begin(), membership.cards.end(), [&](const exec::ProcessCard& card) { return card.host == host; }));
+std::vector<CpuSet> cpus_of_ranks_on(uint64_t host, const Membership& membership) {
+  std::vector<CpuSet> sets;
+  for (const exec::ProcessCard& card : membership.cards) {
+    if (card.host == host) sets.push_back(card.cpus);
+  }
+  return sets;
 }
 
 }  // namespace
@@ -41,7 +44,7 @@ Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, 
     peers.push_back(route->peer);
     transports.push_back(route->transport);
   }
-  process.note_local_ranks(ranks_on_host(membership, process.identity().host));
+  process.note_local_ranks(cpus_of_ranks_on(process.identity().host, membership));
   exec::Endpoint& endpoint = process.engine().open(membership.id, membership.rank, peers, transports);
   process.log().info(Subsystem::init, "communicator {:#x} rank {} nranks {} reach {} - Init COMPLETE", membership.id, membership.rank,
                      membership.ranks, plan::name_of(membership.reach));
@@ -57,7 +60,8 @@ Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& c
   const exec::ProcessCard self{.process = context.process.identity().process,
                                .host = context.process.identity().host,
                                .hostname = context.process.identity().hostname,
-                               .pid = context.process.identity().pid};
+                               .pid = context.process.identity().pid,
+                               .cpus = context.process.identity().cpu_set};
   membership.cards.assign(devices.size(), self);
   membership.messenger = std::make_shared<LocalFamily>();
   for (int32_t rank = 0; rank < membership.ranks; ++rank) membership.family_ranks.push_back(rank);

@@ -2,20 +2,25 @@
 // The card's bytes. Called at communicator set-up; decode() refuses malformed and oversized cards.
 #include "exec/card.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/bytes.h"
 
 namespace isthmus::exec {
 
 namespace {
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 constexpr size_t kMaxText = 256;
 constexpr size_t kMaxBlob = 512;
+constexpr size_t kMaxCpuBytes = 512;  // of 4096 CPUs
 }  // namespace
 
 std::vector<std::byte> ProcessCard::encode() const {
-  std::vector<std::byte> bytes(64 + hostname.size() + shm.size() + tcp.size());
+  std::vector<std::byte> bytes(64 + hostname.size() + kMaxCpuBytes + shm.size() + tcp.size());
   Writer writer(bytes);
   writer.u8(kVersion).fill(process).u64(host).i32(pid).sized_text(std::string_view(hostname).substr(0, kMaxText));
+  writer.sized_bytes(std::as_bytes(std::span(cpus).first(std::min(cpus.size(), kMaxCpuBytes / sizeof(uint64_t)))));
   writer.sized_bytes(shm).sized_bytes(tcp);
   bytes.resize(writer.written());
   return bytes;
@@ -32,8 +37,11 @@ Result<ProcessCard> ProcessCard::decode(std::span<const std::byte> bytes) {
   card.host = reader.u64();
   card.pid = reader.i32();
   card.hostname = reader.sized_text(kMaxText);
+  const auto cpus = reader.sized_bytes(kMaxCpuBytes);
   const auto shm = reader.sized_bytes(kMaxBlob), tcp = reader.sized_bytes(kMaxBlob);
-  if (!reader.finished()) return remote_error("a rank's process card is malformed");
+  if (!reader.finished() || cpus.size() % sizeof(uint64_t) != 0) return remote_error("a rank's process card is malformed");
+  card.cpus.resize(cpus.size() / sizeof(uint64_t));
+  std::memcpy(card.cpus.data(), cpus.data(), cpus.size());
   card.shm.assign(shm.begin(), shm.end());
   card.tcp.assign(tcp.begin(), tcp.end());
   return card;

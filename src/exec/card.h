@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_identity.h"
 #include "base/status.h"
 #include "transport/interface.h"
 
@@ -19,6 +20,7 @@ struct ProcessCard {
   uint64_t host = 0;
   std::string hostname;
   int32_t pid = 0;
+  CpuSet cpus;                      ///< on which it may run
   std::vector<std::byte> shm, tcp;  ///< the transports' own blobs; empty: not reachable that way
 
   [[nodiscard]] std::vector<std::byte> encode() const;

@@ -89,7 +89,11 @@ Status Process::open_transports() {
 
 Result<ProcessCard> Process::card() {
   ISTHMUS_TRY(open_transports());
-  ProcessCard card{.process = identity_.process, .host = identity_.host, .hostname = identity_.hostname, .pid = identity_.pid};
+  ProcessCard card{.process = identity_.process,
+                   .host = identity_.host,
+                   .hostname = identity_.hostname,
+                   .pid = identity_.pid,
+                   .cpus = identity_.cpu_set};
   if (shm_ != nullptr) card.shm = shm_->local_blob();
   if (tcp_ != nullptr) card.tcp = tcp_->local_blob();
   return card;

@@ -29,7 +29,8 @@ struct Identity {
   uint64_t host = 0;     ///< equal for processes that may share memory
   std::string hostname;  ///< for messages
   int32_t pid = 0;
-  int32_t cpus = 1;  ///< CPUs this process may run on
+  int32_t cpus = 1;  ///< CPUs this process may use at a time
+  CpuSet cpu_set;    ///< which
 };
 
 class Process {
@@ -67,9 +68,11 @@ class Process {
   /// What the process has done so far: calls, bytes by transport, what was refused.
   [[nodiscard]] std::string counters_text() const;
 
-  /// Ranks on this host, over all communicators' largest: decides whether waiting may spin.
-  void note_local_ranks(int32_t ranks) { local_ranks_ = std::max(local_ranks_, ranks); }
-  [[nodiscard]] bool may_spin() const { return local_ranks_ <= identity_.cpus; }
+  /// The CPUs of the ranks on this host, of one communicator: decides whether waiting may spin.
+  void note_local_ranks(std::span<const CpuSet> ranks) {
+    may_spin_ = may_spin_ && enough_cpus(identity_.cpu_set, static_cast<unsigned>(identity_.cpus), ranks);
+  }
+  [[nodiscard]] bool may_spin() const { return may_spin_; }
 
   /// An empty launch, with the memory of an earlier one.
   [[nodiscard]] std::unique_ptr<Launch> take_launch();
@@ -123,7 +126,7 @@ class Process {
   std::vector<std::unique_ptr<Launch>> spare_launches_;
   std::unordered_map<uint64_t, std::unique_ptr<Stream>> streams_;
   uint64_t next_stream_;
-  int32_t local_ranks_ = 1;
+  bool may_spin_ = true;  ///< in every communicator so far there was a CPU for every rank of this host
 };
 
 }  // namespace isthmus::exec

@@ -32,7 +32,7 @@ std::vector<Bytes> seeds() {
     addresses.push_back(parse_address(text).value());
   }
   all.push_back(encode_addresses(addresses));
-  exec::ProcessCard card{.host = 5, .hostname = "alpha", .pid = 77, .tcp = encode_addresses(addresses)};
+  exec::ProcessCard card{.host = 5, .hostname = "alpha", .pid = 77, .cpus = {3, 1}, .tcp = encode_addresses(addresses)};
   card.process.fill(3);
   all.push_back(card.encode());
   return all;

@@ -86,5 +86,25 @@ TEST(HostIdentity, Quotas) {
   EXPECT_EQ(cpus_of_quota("1 0"), std::nullopt);
 }
 
+TEST(HostIdentity, KnowsWhetherThereIsACpuForEveryRank) {
+  const CpuSet all = {0b11}, first = {0b01}, second = {0b10}, far = {0, 1};
+  EXPECT_TRUE(enough_cpus(all, 2, std::vector{all, all})) << "nobody is bound";
+  EXPECT_FALSE(enough_cpus(all, 2, std::vector{all, all, all}));
+  EXPECT_TRUE(enough_cpus(first, 1, std::vector{first, second})) << "each has its own";
+  EXPECT_FALSE(enough_cpus(first, 1, std::vector{first, first, second})) << "two share one";
+  EXPECT_TRUE(enough_cpus(second, 1, std::vector{first, first, second})) << "but not this one";
+  EXPECT_FALSE(enough_cpus(first, 1, std::vector{first, all, all}));
+  EXPECT_TRUE(enough_cpus(far, 1, std::vector{far, all, all, all}));
+  EXPECT_FALSE(enough_cpus(all, 1, std::vector{all, all})) << "a quota leaves one";
+  EXPECT_TRUE(enough_cpus(all, 1, std::vector<CpuSet>{all}));
+}
+
+TEST(HostIdentity, FindsItsOwnCpus) {
+  const HostIdentity host = read_host_identity(Settings{});
+  EXPECT_GE(host.allowed_cpus, 1u);
+  ASSERT_FALSE(host.cpu_set.empty());
+  EXPECT_NE(host.cpu_set.back(), 0u);
+}
+
 }  // namespace
 }  // namespace isthmus
