@@ -60,6 +60,7 @@ Status call(Library& library, Arguments& arguments) {
   if (stream == 0 && arguments.request.collective != Collective::sendrecv) {
     exec::Ticket ticket;
     ISTHMUS_TRY(communicator->begin(arguments.request, ticket));
+    if (!ticket.done) library.driver().hurry();
     library.driver().wait(lock, [&ticket] { return ticket.done; });
     return ticket.status;
   }
@@ -68,7 +69,7 @@ Status call(Library& library, Arguments& arguments) {
   return launch(library, lock, alone);
 }
 
-ncclResult_t run(Arguments arguments) {
+ncclResult_t run(Arguments&& arguments) {
   return entry([&](Library& library) {
     Status status = call(library, arguments);
     if (status.ok()) return status;

@@ -54,7 +54,10 @@ class Library {
   // Handles; all under the driver's lock.
   ncclComm_t adopt(std::unique_ptr<comm::Communicator> communicator);
   /// The communicator of a live handle, or invalid_argument.
-  Result<comm::Communicator*> find(ncclComm_t handle) const;
+  Result<comm::Communicator*> find(ncclComm_t handle) const {
+    if (handle != nullptr && handle == last_found_) return handle->communicator.get();
+    return look_up(handle);
+  }
   /// The same for callers that let go of the lock: if another thread ends the communicator meanwhile, it is closed, not gone.
   Result<std::shared_ptr<comm::Communicator>> hold(ncclComm_t handle) const;
   Status destroy(ncclComm_t handle);
@@ -70,12 +73,14 @@ class Library {
 
  private:
   static Result<std::unique_ptr<Library>> make();
+  Result<comm::Communicator*> look_up(ncclComm_t handle) const;
 
   std::unique_ptr<transport::Network> network_;
   exec::ControlThread control_;
   std::unique_ptr<exec::Driver> driver_;
   std::unique_ptr<collectives::Selector> selector_;
   std::unordered_map<ncclComm_t, std::unique_ptr<ncclComm>> handles_;
+  mutable ncclComm_t last_found_ = nullptr;  ///< it is live
 };
 
 /// Maps a Status to NCCL's code and remembers its text for ncclGetLastError.

@@ -150,8 +150,25 @@ void Communicator::fail(const Status& why) {
   if (!closed()) process_.engine().fail(*endpoint_, why);
 }
 
-Status Communicator::check(const Request& request) const {
+Status Communicator::check(Request& request) const {
   if (finalized_) return invalid_usage("the communicator was finalized: only ncclCommDestroy may follow");
+  const bool transfer = request.collective == Collective::sendrecv;
+  constexpr uint64_t kMany = uint64_t{1} << 24;  // so many elements on so many ranks are not too many
+  if (request.count >= kMany || ranks() >= static_cast<int32_t>(kMany) || is_rooted(request.collective) || transfer) {
+    ISTHMUS_TRY(check_numbers(request));
+  }
+  const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
+  const uint64_t block = request.count * size_of(request.type);
+  const auto in = reinterpret_cast<uintptr_t>(request.in), out = reinterpret_cast<uintptr_t>(request.out);
+  const bool usual = in != 0 && out != 0 && ((in | out) & (size_of(request.type) - 1)) == 0;
+  if (usual && !transfer) {
+    request.in_place = request.collective == Collective::allreduce && in == out;
+    if (request.in_place || in + extent.in * block <= out || out + extent.out * block <= in) return {};
+  }
+  return check_buffers(request);
+}
+
+Status Communicator::check_numbers(const Request& request) const {
   const uint64_t blocks =
       request.collective == Collective::reduce_scatter || request.collective == Collective::allgather ? static_cast<uint64_t>(ranks()) : 1;
   constexpr uint64_t kMostBytes = uint64_t{1} << 60;
@@ -164,10 +181,11 @@ Status Communicator::check(const Request& request) const {
     return invalid_argument(fmt::format("{} {} is not a rank of this communicator, which has ranks 0 to {}",
                                         request.collective == Collective::sendrecv ? "peer" : "root", request.root, ranks() - 1));
   }
-  return check_buffers(request);
+  return {};
 }
 
-Status Communicator::check_buffers(const Request& request) const {
+Status Communicator::check_buffers(Request& request) const {
+  request.in_place = in_place(request);
   if (request.count == 0) return {};
   const bool is_root = request.root == rank();
   const bool transfer = request.collective == Collective::sendrecv;
@@ -182,7 +200,7 @@ Status Communicator::check_buffers(const Request& request) const {
       return invalid_argument(fmt::format("{}: buffer {} is not aligned to its elements of {} bytes", name, buffer, element));
     }
   }
-  if (!uses_in || !uses_out || transfer || in_place(request)) return {};
+  if (!uses_in || !uses_out || transfer || request.in_place) return {};
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   const uint64_t block = request.count * element;
   if (overlap(static_cast<const std::byte*>(request.in), extent.in * block, static_cast<std::byte*>(request.out), extent.out * block)) {
@@ -209,20 +227,30 @@ bool Communicator::in_place(const Request& request) const {
   }
 }
 
-Result<Communicator::Manner*> Communicator::manner_of(const Request& request) {
+Result<exec::Call*> Communicator::form(const Request& request) {
   Manner& manner = manners_[static_cast<size_t>(request.collective)];
   const int32_t root = is_rooted(request.collective) ? request.root : -1;
-  const bool in_place = this->in_place(request);
-  const bool same = manner.program != nullptr && manner.count == request.count && manner.type == request.type &&
-                    manner.op == request.op.op && manner.root == root && manner.in_place == in_place && manner.scaled == request.op.scaled;
-  if (same) return &manner;
+  const uint64_t rest = static_cast<uint64_t>(root) << 32 | static_cast<uint64_t>(request.type) << 16 |
+                        static_cast<uint64_t>(request.op.op) << 8 | uint64_t{request.op.scaled} << 1 | uint64_t{request.in_place};
+  if (manner.call.program == nullptr || manner.count != request.count || manner.rest != rest) {
+    manner = {.count = request.count, .rest = rest, .call = {}};
+    ISTHMUS_TRY(plan_call(request, root, manner.call));
+  }
+  manner.call.in = static_cast<const std::byte*>(request.in);
+  manner.call.out = static_cast<std::byte*>(request.out);
+  if (request.op.scaled) manner.call.scalar = request.op.scalar;
+  return &manner.call;
+}
+
+// Chooses the algorithm, gets the plan.
+Status Communicator::plan_call(const Request& request, int32_t root, exec::Call& call) {
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   const uint64_t bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out);
   ISTHMUS_ASSIGN(const collectives::Choice choice, choices_.choose(request.collective, bytes));
   const plan::Shape shape{.collective = request.collective,
                           .group = {.ranks = {}, .size = ranks(), .position = rank()},
                           .root = root,
-                          .in_place = in_place,
+                          .in_place = request.in_place,
                           .op = request.op.op,
                           .map_in = request.op.scaled,
                           .segments = choice.segments};
@@ -232,57 +260,37 @@ Result<Communicator::Manner*> Communicator::manner_of(const Request& request) {
                           .root = root,
                           .segments = choice.segments,
                           .op = shape.op,
-                          .in_place = in_place,
+                          .in_place = request.in_place,
                           .map_in = shape.map_in};
   ISTHMUS_ASSIGN(auto program, process_.plans().get(key, shape));
-  manner = {.count = request.count,
-            .type = request.type,
-            .op = request.op.op,
-            .root = root,
-            .in_place = in_place,
-            .scaled = request.op.scaled,
-            .program = std::move(program),
-            .plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).value(),
-            .how = choice.algorithm->name};
-  return &manner;
-}
-
-Status Communicator::form(const Request& request, exec::Call& call) {
-  ISTHMUS_ASSIGN(Manner * manner, manner_of(request));
-  call.program = manner->program;
   call.signature = {.collective = request.collective,
                     .type = request.type,
                     .op = is_reducing(request.collective) ? request.op.op : ReduceOp::sum,
                     .scaled = request.op.scaled,
-                    .root = manner->root,
+                    .root = root,
                     .count = request.count};
-  call.plan_tag = manner->plan_tag;
-  if (manner->kind_key == 0) manner->kind_key = call.signature.kind_key(membership_.id, call.plan_tag);
-  call.kind_key = manner->kind_key;
-  call.how = manner->how;
-  call.in = static_cast<const std::byte*>(request.in);
-  call.out = static_cast<std::byte*>(request.out);
+  call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).value();
+  call.kind_key = call.signature.kind_key(membership_.id, call.plan_tag);
+  call.how = choice.algorithm->name;
   call.scale_in = request.op.scaled;
-  call.scalar = request.op.scalar;
+  call.program = std::move(program);
   return {};
 }
 
 Status Communicator::add(const Request& request, exec::Launch& launch) {
   if (closed()) return ended_;
-  exec::Call call;
-  ISTHMUS_TRY(form(request, call));
+  ISTHMUS_ASSIGN(const exec::Call* call, form(request));
   exec::Launch::Item& item = launch.add();
   item.endpoint = endpoint_;
-  item.call = std::move(call);
+  item.call = *call;
   return {};
 }
 
 Status Communicator::begin(const Request& request, exec::Ticket& ticket) {
-  exec::Call call;
-  ISTHMUS_TRY(form(request, call));
-  call.ticket = &ticket;
-  call.caller = &ticket;  // it waits for nothing else
-  Status refused = process_.engine().submit(*endpoint_, call);
+  ISTHMUS_ASSIGN(exec::Call * call, form(request));
+  call->ticket = &ticket;
+  call->caller = &ticket;  // it waits for nothing else
+  Status refused = process_.engine().submit(*endpoint_, *call);
   if (!refused.ok()) fail(refused);  // nobody shall wait for a call that this rank could not begin
   return refused;
 }

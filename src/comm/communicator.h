@@ -38,6 +38,7 @@ struct Request {
   Operator op;
   int32_t root = -1;
   bool is_send = false;
+  bool in_place = false;  ///< found out by Communicator::check()
 };
 
 /// Facts of a communicator that all its ranks know.
@@ -66,8 +67,9 @@ class Communicator final : private exec::Observer, private Listener {
   [[nodiscard]] int32_t ranks() const { return membership_.ranks; }
   [[nodiscard]] exec::Process& process() const { return process_; }
 
-  /// Checks everything that can be checked on this rank alone. Errors are invalid_argument and leave the communicator as it was.
-  [[nodiscard]] Status check(const Request& request) const;
+  /// Checks everything that can be checked on this rank alone, and finds out whether the call is in place. Errors are invalid_argument and
+  /// leave the communicator as it was.
+  [[nodiscard]] Status check(Request& request) const;
   /// Adds the call (checked before) to a launch. Fails where no algorithm serves it or its plan cannot be built.
   Status add(const Request& request, exec::Launch& launch);
   /// Begins a collective (checked before) at once for a caller that then waits for `ticket`, which tells its end. Fails as add() does.
@@ -76,7 +78,7 @@ class Communicator final : private exec::Observer, private Listener {
   Status add_transfers(std::span<const Request> requests, exec::Launch& launch);
 
   /// Why the communicator is unusable, or ok.
-  [[nodiscard]] Status state() const {
+  [[nodiscard]] const Status& state() const {
     if (closed()) return ended_;
     return endpoint_->failure.ok() ? endpoint_->condemned : endpoint_->failure;
   }
@@ -121,21 +123,17 @@ class Communicator final : private exec::Observer, private Listener {
   /// How calls of one kind are carried out. Programs repeat their calls, so the latest of each collective is remembered.
   struct Manner {
     uint64_t count = 0;
-    DataType type = DataType::float32;
-    ReduceOp op = ReduceOp::sum;
-    int32_t root = -1;
-    bool in_place = false, scaled = false;
-    std::shared_ptr<const exec::Program> program;  ///< null: nothing is remembered
-    uint64_t plan_tag = 0;
-    uint64_t kind_key = 0;  ///< 0: not worked out yet
-    std::string_view how;
+    uint64_t rest = 0;  ///< type, operator and so on in one word, quickly compared
+    exec::Call call;    ///< but for its buffers and its caller; without a program nothing is remembered
   };
-  Result<Manner*> manner_of(const Request& request);
-  Status form(const Request& request, exec::Call& call);
+  /// The call that is asked for, but for its ticket and caller.
+  Result<exec::Call*> form(const Request& request);
+  Status plan_call(const Request& request, int32_t root, exec::Call& call);
 
   void notify(int32_t to, Notice notice, std::span<const std::byte> body);
   void tell_others(const Status& why);
-  [[nodiscard]] Status check_buffers(const Request& request) const;
+  [[nodiscard]] Status check_numbers(const Request& request) const;
+  [[nodiscard]] Status check_buffers(Request& request) const;
   [[nodiscard]] bool in_place(const Request& request) const;
 
   struct UserOperator {

@@ -22,8 +22,14 @@ class Buffers {
 
   /// Binds the call's program, which must stay alive. Cheap when it is the program and the count of the time before.
   Status bind(const Call& call);
+  /// bind() would be cheap.
+  [[nodiscard]] bool are_of(const Call& call) const {
+    return plan_ == &call.program->plan && binding_.count == call.signature.count && type_ == call.signature.type;
+  }
   /// Gives scratch back.
-  void release() { scratch_.reset(); }
+  void release() {
+    if (scratch_bytes_ > 0) scratch_.reset();
+  }
   /// After release(): the program may go.
   void forget() { plan_ = nullptr; }
   void swap(Buffers& other) noexcept;
@@ -34,15 +40,20 @@ class Buffers {
   }
   [[nodiscard]] uint64_t bytes_of(const plan::Chunk& chunk) const { return plan::chunk_bytes(*plan_, chunk, binding_, element_bytes_); }
 
+  /// Where a region begins, by its number in the plan.
+  [[nodiscard]] std::byte* base(size_t region) const { return regions_[region]; }
+  [[nodiscard]] uint64_t offset_of(const plan::Chunk& chunk) const { return static_cast<uint64_t>(at(chunk) - regions_[chunk.region]); }
+
   /// A piece of a copy, reduce or map step.
   void local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes);
   /// A piece of a message that a recv or recv_reduce step has got.
   void message_piece(const plan::Step& step, uint64_t offset, const std::byte* message, uint64_t bytes);
+  /// The arithmetic alone: a result is put where it belongs, past the caches where that is faster.
+  void store(std::byte* dst, const std::byte* src, uint64_t bytes);
+  void reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
 
  private:
   void bind_scratch_sizes(const plan::Plan& plan);
-  void store(std::byte* dst, const std::byte* src, uint64_t bytes);
-  void reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
 
   Core& core_;
   const plan::Plan* plan_ = nullptr;

@@ -15,6 +15,8 @@
 #include <optional>
 #include <string>
 
+#include "base/relax.h"
+
 namespace isthmus::exec {
 
 namespace {
@@ -27,12 +29,6 @@ constexpr uint32_t kSpinsPerLook = 8;
 constexpr uint32_t kDoneAtOncePerPoll = 32;
 // Time limits are checked at least this often even when nothing arrives.
 constexpr TimeNs kLongestSleepNs = 50 * kMillisecondNs;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 
@@ -79,6 +75,10 @@ void Driver::let_others_in(Lock& lock) {
     if (before == 0 || contenders_.load() < before) break;
   }
   lock.lock_.lock();
+}
+
+void Driver::hurry() {
+  if (!owned_ && process_->may_spin() && contenders_.load(std::memory_order_relaxed) == 0) process_->engine().hurry();
 }
 
 bool Driver::wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns) {

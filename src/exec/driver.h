@@ -49,6 +49,8 @@ class Driver {
     std::unique_lock<std::mutex> lock_;
   };
 
+  /// Before a wait that is likely to be very short: looks for what the latest call waits for, unless somebody else makes progress.
+  void hurry();
   /// Makes progress until `done()` (asked under the lock) or the deadline; true if done. The lock is released while blocking.
   bool wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns = kNever);
   /// Something changed that a blocked waiter or the progress thread should look at. Any thread, no lock needed.

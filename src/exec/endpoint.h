@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fifo.h"
@@ -59,6 +60,9 @@ struct Early {
   wire::FrameHeader header;
   memory::Block payload;
   uint64_t arrived = 0;
+
+  /// What it takes of the sender's credit.
+  [[nodiscard]] uint64_t cost() const { return (header.flags & wire::kEager) != 0 ? header.length + wire::FrameHeader::kBytes : 0; }
 };
 
 /// Payload bytes, as a rank counts them.
@@ -118,6 +122,21 @@ struct Endpoint {
   [[nodiscard]] const CallRecord* find_record(wire::CallClass call_class, int32_t peer, bool is_send, uint32_t number) const;
 
   [[nodiscard]] Lane& lane(wire::CallClass call_class) { return lanes[static_cast<size_t>(call_class)]; }
+  uint32_t early_frames = 0;  ///< in all flows
+  /// Puts a frame by until its call begins; gives it back.
+  Early& keep_early(Flow& flow, Early&& early) {
+    ++early_frames;
+    flow.early_bytes += early.cost();
+    return flow.early.emplace_back(std::move(early));
+  }
+  Early take_early(Flow& flow, size_t place) {
+    --early_frames;
+    Early early = std::move(flow.early[place]);
+    flow.early.erase(flow.early.begin() + static_cast<std::ptrdiff_t>(place));
+    flow.early_bytes -= early.cost();
+    return early;
+  }
+
   bool quick = false;  ///< its call is on the short way (quick.h)
   [[nodiscard]] bool idle() const { return !quick && lanes[0].active == nullptr && lanes[1].active == nullptr; }
 };

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/relax.h"
+
 namespace isthmus::exec {
 
 using wire::FrameHeader;
@@ -17,9 +19,6 @@ namespace {
 constexpr size_t kMaxOrphans = 4096;
 constexpr size_t kMostClosed = 1024;
 constexpr TimeNs kWatchPeriodNs = 10 * kMillisecondNs;
-
-/// What a frame that waits for its call takes of the sender's credit.
-uint64_t early_cost(const FrameHeader& header) { return (header.flags & wire::kEager) != 0 ? header.length + FrameHeader::kBytes : 0; }
 }  // namespace
 
 Engine::Engine(const Limits& limits, const WatchLimits& watch, const kernels::Target& kernels, memory::Pool& pool)
@@ -48,9 +47,7 @@ Endpoint& Engine::open(uint64_t communicator, int32_t rank, std::span<const tran
     if (header.type == FrameType::credit || (header.type == FrameType::grant && header.call_class == wire::CallClass::send_recv)) {
       on_flow_control(opened, header);
     } else {
-      Flow& flow = opened.flows[static_cast<size_t>(header.source)];
-      flow.early_bytes += early_cost(header);
-      flow.early.push_back(std::move(orphan.early));
+      opened.keep_early(opened.flows[static_cast<size_t>(header.source)], std::move(orphan.early));
     }
     orphan.early.header.communicator = 0;
   }
@@ -66,6 +63,7 @@ void Engine::close(Endpoint& endpoint) {
   core_.recorder.add({.communicator = communicator, .rank = endpoint.rank, .moment = Moment::closed});
   add_traffic(endpoint, closed_traffic_);
   last_found_ = nullptr;
+  quick_.forget(endpoint);
   std::erase_if(endpoints_, [&](const auto& owned) { return owned.get() == &endpoint; });
   const bool last = std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& e) { return e->communicator == communicator; });
   if (!last || !closed_.insert(communicator).second) return;
@@ -92,7 +90,7 @@ Status Engine::submit(Endpoint& endpoint, Call& call) {
   Lane& lane = endpoint.lane(call.call_class());
   call.signature.sequence = lane.next_sequence;
   Ticket& ticket = *call.ticket;
-  if (endpoint.idle() && Quick::suits(endpoint, call) && quick_.begin(endpoint, call)) {
+  if (endpoint.idle() && quick_.begin(endpoint, call)) {
     ++lane.next_sequence;
     ++core_.counters.calls;
     ticket.done = false;
@@ -124,6 +122,17 @@ void Engine::advance_quick() {
   const Quick::Outcome outcome = quick_.advance();
   if (outcome == Quick::Outcome::done) return finish_quick();
   if (outcome == Quick::Outcome::stuck) make_run_of_quick();
+}
+
+void Engine::hurry() {
+  constexpr int kGlances = 64;  // some two microseconds
+  for (int glances = 0; glances < kGlances && quick_.active(); ++glances) {
+    if (quick_.glance()) {
+      if (quick_.active()) advance_quick();
+    } else {
+      relax();
+    }
+  }
 }
 
 void Engine::finish_quick() {
@@ -169,6 +178,7 @@ void Engine::start_next(Lane& lane) {
 }
 
 void Engine::adopt_early(Run& run) {
+  if (run.endpoint().early_frames == 0) return;
   for (Flow& flow : run.endpoint().flows) {
     if (flow.early.empty()) continue;
     for (size_t i = 0; i < flow.early.size() && run.running();) {
@@ -176,10 +186,7 @@ void Engine::adopt_early(Run& run) {
         ++i;
         continue;
       }
-      Early early = std::move(flow.early[i]);
-      flow.early.erase(flow.early.begin() + static_cast<std::ptrdiff_t>(i));
-      flow.early_bytes -= early_cost(early.header);
-      run.adopt(std::move(early));
+      run.adopt(run.endpoint().take_early(flow, i));
     }
   }
 }
@@ -292,6 +299,16 @@ Run* Engine::run_of(Endpoint& endpoint, const FrameHeader& header) {
   return run != nullptr && run->running() && run->wants(header) ? run : nullptr;
 }
 
+bool Engine::on_whole(transport::PeerId from, const FrameHeader& header, std::span<const std::byte> payload) {
+  if (quick_.awaits(from, header)) {
+    quick_.take_awaited(header, payload);
+  } else if (!quick_.concerns(from, header) || !quick_.take(header, payload)) {
+    return false;
+  }
+  ++core_.counters.frames_received;
+  return true;
+}
+
 std::span<std::byte> Engine::on_frame(transport::PeerId from, const FrameHeader& header) {
   ++core_.counters.frames_received;
   Endpoint* endpoint = trusted(from, header);
@@ -341,8 +358,8 @@ std::span<std::byte> Engine::keep_early(Endpoint& endpoint, const FrameHeader& h
     return {};
   }
   const bool eager = (header.flags & wire::kEager) != 0;
-  const uint64_t cost = early_cost(header);
-  if (header.type == FrameType::data && (!eager || flow.early_bytes + cost > core_.limits.eager_bytes)) {
+  Early early{.header = header, .payload = {}, .arrived = 0};
+  if (header.type == FrameType::data && (!eager || flow.early_bytes + early.cost() > core_.limits.eager_bytes)) {
     fail(endpoint, remote_error(fmt::format("rank {} sent {} bytes without room for them", header.source, header.length), header.source));
     return {};
   }
@@ -351,9 +368,8 @@ std::span<std::byte> Engine::keep_early(Endpoint& endpoint, const FrameHeader& h
     fail(endpoint, block.status());
     return {};
   }
-  flow.early_bytes += cost;
-  flow.early.push_back({.header = header, .payload = std::move(*block), .arrived = 0});
-  return flow.early.back().payload.span();
+  early.payload = std::move(*block);
+  return endpoint.keep_early(flow, std::move(early)).payload.span();
 }
 
 std::span<std::byte> Engine::keep_orphan(transport::PeerId from, const FrameHeader& header) {

@@ -55,8 +55,7 @@ class Engine final : public transport::FrameSink {
   void close(Endpoint& endpoint);
 
   /// Queues a call; its number is put into `call.signature.sequence` (collectives). Fails, leaving the ticket alone, when the endpoint has
-  /// failed or memory is short; afterwards every outcome is told by the ticket, and
-  /// `call` may have been moved from.
+  /// failed or memory is short; afterwards every outcome is told by the ticket.
   Status submit(Endpoint& endpoint, Call& call);
   /// Ends all calls of the endpoint with `why` and refuses later ones. Only the first reason is kept.
   void fail(Endpoint& endpoint, const Status& why);
@@ -69,6 +68,8 @@ class Engine final : public transport::FrameSink {
 
   /// Moves everything that can move. True if anything happened (poll again soon).
   bool poll(TimeNs now);
+  /// Looks for a moment, without a clock, for what the call on the short way waits for. Ends at once if there is none.
+  void hurry();
   /// True while there is data work that needs this CPU.
   [[nodiscard]] bool busy() const { return !core_.work.empty() || !core_.finished.empty(); }
   /// True while any call is queued or running.
@@ -93,6 +94,7 @@ class Engine final : public transport::FrameSink {
   std::function<void(const std::string& what)> on_incident = [](const std::string&) {};
 
   // transport::FrameSink
+  bool on_whole(transport::PeerId from, const wire::FrameHeader& header, std::span<const std::byte> payload) override;
   std::span<std::byte> on_frame(transport::PeerId from, const wire::FrameHeader& header) override;
   void on_landed(transport::PeerId from, const wire::FrameHeader& header, uint64_t offset, uint64_t bytes) override;
   void on_bytes(transport::PeerId from, const wire::FrameHeader& header, uint64_t offset, std::span<const std::byte> bytes) override;

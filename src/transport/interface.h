@@ -95,6 +95,8 @@ class FrameSink {
   /// A header has arrived. Returns where to put its `length` payload bytes; an empty span asks for on_bytes() pieces instead.
   /// Never refuses: flow control (grants, credit) is the owner's business, so there is always room.
   virtual std::span<std::byte> on_frame(PeerId from, const wire::FrameHeader& header) = 0;
+  /// A small frame with all of its payload, in the transport's memory, valid during the call. True: taken; false: on_frame() follows.
+  virtual bool on_whole(PeerId, const wire::FrameHeader&, std::span<const std::byte>) { return false; }
   /// The next `bytes` of the payload lie where on_frame() said.
   virtual void on_landed(PeerId from, const wire::FrameHeader& header, uint64_t offset, uint64_t bytes) = 0;
   /// The next payload bytes, in the transport's memory, valid during the call.
@@ -160,6 +162,8 @@ class Transport {
 
   /// Moves what can be moved. True if anything happened.
   virtual bool poll(TimeNs now) = 0;
+  /// A quick look at what has come from one peer, between polls. True if anything had.
+  virtual bool glance(PeerId) { return false; }
   /// Descriptors that become ready when poll() would find something. arm() is called before blocking on them and returns false
   /// if something already arrived (then do not block); disarm() after.
   virtual bool arm(std::vector<Wait>& waits) = 0;

@@ -51,41 +51,25 @@ Status check(const FrameHeader& header, uint64_t max_payload_bytes) {
 
 }  // namespace
 
-void encode(const FrameHeader& header, std::span<std::byte, FrameHeader::kBytes> out) {
-  Writer writer(out);
-  writer.u16(FrameHeader::kMagic)
-      .u8(static_cast<uint8_t>(header.type))
-      .u8(header.flags)
-      .u8(static_cast<uint8_t>(header.call_class))
-      .fill(std::array<std::byte, kReservedBytes>{})
-      .u64(header.communicator)
-      .i32(header.source)
-      .i32(header.destination)
-      .u32(header.sequence)
-      .u32(header.ordinal)
-      .u64(header.length)
-      .u64(header.key);
+Result<FrameHeader> decode_frame(uint64_t first, const FrameHeader& fields, uint64_t max_payload_bytes) {
+  if ((first & 0xffff) != FrameHeader::kMagic) {
+    return remote_error("frame with a wrong magic number: the stream is out of step or not ours");
+  }
+  if (first >> (64 - 8 * kReservedBytes) != 0) return remote_error("frame with reserved bits set");
+  FrameHeader header = fields;
+  header.type = static_cast<FrameType>(first >> 16 & 0xff);
+  header.flags = static_cast<uint8_t>(first >> 24 & 0xff);
+  header.call_class = static_cast<CallClass>(first >> 32 & 0xff);
+  ISTHMUS_TRY(check(header, max_payload_bytes));
+  return header;
 }
 
 Result<FrameHeader> decode_frame(std::span<const std::byte, FrameHeader::kBytes> in, uint64_t max_payload_bytes) {
-  Reader reader(in);
-  if (reader.u16() != FrameHeader::kMagic) return remote_error("frame with a wrong magic number: the stream is out of step or not ours");
   FrameHeader header;
-  header.type = static_cast<FrameType>(reader.u8());
-  header.flags = reader.u8();
-  header.call_class = static_cast<CallClass>(reader.u8());
-  std::array<uint8_t, kReservedBytes> reserved;
-  reader.fill(reserved);
-  if (reserved != decltype(reserved){}) return remote_error("frame with reserved bits set");
-  header.communicator = reader.u64();
-  header.source = reader.i32();
-  header.destination = reader.i32();
-  header.sequence = reader.u32();
-  header.ordinal = reader.u32();
-  header.length = reader.u64();
-  header.key = reader.u64();
-  ISTHMUS_TRY(check(header, max_payload_bytes));
-  return header;
+  uint64_t first = 0;
+  std::memcpy(&first, in.data(), sizeof(first));
+  if (decode_message(first, in.data() + frame::kFieldsAt, max_payload_bytes, header)) return header;
+  return decode_frame(first, header, max_payload_bytes);
 }
 
 void encode(const RemoteSpan& remote, std::span<std::byte, RemoteSpan::kBytes> out) {
@@ -100,10 +84,6 @@ RemoteSpan decode_remote(std::span<const std::byte, RemoteSpan::kBytes> in) {
   remote.segment = reader.u64();
   remote.offset = reader.u64();
   return remote;
-}
-
-uint64_t payload_bytes(const FrameHeader& header) {
-  return header.type == FrameType::data || header.type == FrameType::offer ? header.length : 0;
 }
 
 }  // namespace isthmus::wire

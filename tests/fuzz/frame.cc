@@ -3,6 +3,7 @@
 #include "wire/frame.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "target.h"
 
@@ -25,6 +26,12 @@ void run(Input input) {
   if (input.size() < FrameHeader::kBytes) return;
   const auto bytes = input.first<FrameHeader::kBytes>();
   const auto header = wire::decode_frame(bytes, kMaxPayloadBytes);
+  FrameHeader fields;
+  uint64_t first = 0;
+  std::memcpy(&first, bytes.data(), sizeof(first));
+  const bool message = wire::decode_message(first, bytes.data() + wire::frame::kFieldsAt, kMaxPayloadBytes, fields);
+  promise(message == (header.ok() && header->type == wire::FrameType::data), "a quick look takes messages and nothing else");
+  promise(wire::decode_frame(first, fields, kMaxPayloadBytes).ok() == header.ok(), "and leaves the rest as it is");
   if (!header.ok()) return;
   promise(wire::payload_bytes(*header) <= kMaxPayloadBytes, "no payload is longer than allowed");
   promise(header->source >= 0 && header->destination >= 0, "ranks are not negative");

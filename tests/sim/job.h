@@ -107,7 +107,7 @@ class Job {
   }
 
   /// Begins a call on one rank; its outcome is in launch(rank).
-  void submit(size_t rank, const comm::Request& request) {
+  void submit(size_t rank, comm::Request request) {
     ASSERT_TRUE(ranks_[rank].communicator->check(request).ok());
     ranks_[rank].launch = std::make_unique<exec::Launch>();
     const Status added = ranks_[rank].communicator->add(request, *ranks_[rank].launch);

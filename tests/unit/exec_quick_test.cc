@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
 #include <random>
+#include <tuple>
 #include <vector>
 
+#include "base/hash.h"
 #include "collectives/registry.h"
 #include "exec/engine.h"
 #include "plan/builder.h"
@@ -36,6 +39,7 @@ class End final : public transport::Transport {
   }
   void abandon(uint64_t, int32_t) override {}
   bool poll(TimeNs now) override;
+  bool glance(transport::PeerId peer) override;
   bool arm(std::vector<transport::Wait>&) override { return false; }
   void disarm() override {}
 
@@ -56,6 +60,7 @@ class Wire {
 
   std::mt19937_64 dice;
   double refuses = 0, delays = 0;
+  double whole = 0;                       ///< how often frames are handed over in one piece
   std::vector<std::deque<Frame>> queues;  ///< by receiver
   std::vector<transport::FrameSink*> sinks;
 };
@@ -78,15 +83,21 @@ bool End::poll(TimeNs) {
   while (!queue.empty() && !wire_.chance(wire_.delays)) {
     const Wire::Frame frame = std::move(queue.front());
     queue.pop_front();
+    moved = true;
+    if (!frame.payload.empty() && wire_.chance(wire_.whole) && sink.on_whole(frame.from, frame.header, frame.payload)) continue;
     const std::span<std::byte> landing = sink.on_frame(frame.from, frame.header);
     if (landing.empty() && !frame.payload.empty()) sink.on_bytes(frame.from, frame.header, 0, frame.payload);
     if (!landing.empty()) {
       std::copy(frame.payload.begin(), frame.payload.end(), landing.begin());
       sink.on_landed(frame.from, frame.header, 0, frame.payload.size());
     }
-    moved = true;
   }
   return moved;
+}
+
+bool End::glance(transport::PeerId peer) {
+  auto& queue = wire_.queues[rank_];
+  return !queue.empty() && queue.front().from == peer && poll(0);
 }
 
 class Team {
@@ -111,20 +122,27 @@ class Team {
   Call call(const plan::Algorithm& algorithm, size_t rank, const std::vector<int32_t>& in, std::vector<int32_t>& out, Ticket& ticket,
             int32_t root = -1) {
     const bool in_place = in.data() == out.data();
+    auto& program = programs[{&algorithm, rank, root, in_place}];
+    if (program == nullptr) program = build(algorithm, rank, root, in_place);
+    Call call;
+    call.program = program;
+    call.signature = {.collective = algorithm.collective, .type = DataType::int32, .root = root, .count = in.size()};
+    call.kind_key = call.signature.kind_key(7, hash_text(algorithm.name));
+    call.in = reinterpret_cast<const std::byte*>(in.data());
+    call.out = reinterpret_cast<std::byte*>(out.data());
+    call.ticket = &ticket;
+    call.caller = &ticket;
+    return call;
+  }
+
+  std::shared_ptr<const Program> build(const plan::Algorithm& algorithm, size_t rank, int32_t root, bool in_place) const {
     auto plan = plan::build(algorithm,
                             {.collective = algorithm.collective,
                              .group = {.ranks = {}, .size = static_cast<int32_t>(engines.size()), .position = static_cast<int32_t>(rank)},
                              .root = root,
                              .in_place = in_place});
     EXPECT_TRUE(plan.ok()) << plan.status().text();
-    Call call;
-    call.program = std::make_shared<const Program>(std::move(*plan));
-    call.signature = {.collective = algorithm.collective, .type = DataType::int32, .root = root, .count = in.size()};
-    call.in = reinterpret_cast<const std::byte*>(in.data());
-    call.out = reinterpret_cast<std::byte*>(out.data());
-    call.ticket = &ticket;
-    call.caller = &ticket;
-    return call;
+    return std::make_shared<const Program>(std::move(*plan));
   }
 
   bool finish(std::span<const Ticket> tickets, TimeNs step_ns) {
@@ -141,6 +159,7 @@ class Team {
   std::vector<std::unique_ptr<Engine>> engines;
   std::vector<std::unique_ptr<End>> ends;
   std::vector<Endpoint*> endpoints;
+  std::map<std::tuple<const plan::Algorithm*, size_t, int32_t, bool>, std::shared_ptr<const Program>> programs;
   TimeNs now = 1;
 };
 
@@ -159,6 +178,7 @@ void sum(Team& team, const plan::Algorithm& how, size_t count, bool in_place, Ti
   for (size_t rank = 0; rank < ranks; ++rank) {
     Call call = team.call(how, rank, in[rank], in_place ? in[rank] : out[rank], tickets[rank]);
     ASSERT_TRUE(team.engines[rank]->submit(*team.endpoints[rank], call).ok());
+    if (team.wire.chance(0.3)) team.engines[rank]->hurry();
     if (team.wire.chance(0.3)) team.engines[rank]->poll(team.now);  // the others' messages may come before their calls
   }
   ASSERT_TRUE(team.finish(tickets, step_ns)) << how.name << " on " << ranks << " ranks hangs";
@@ -175,8 +195,9 @@ TEST(Quick, GivesTheSameSumsWhereverItIsLeft) {
         Team team(ranks, seed, {.eager_bytes = seed % 4 == 3 ? uint64_t{2048} : uint64_t{256} << 10});
         team.wire.refuses = seed % 3 * 0.2;
         team.wire.delays = seed % 2 * 0.7;
+        team.wire.whole = seed % 3 * 0.5;
         for (int call = 0; call < 12; ++call) {
-          const size_t count = team.wire.dice() % 300;
+          const size_t count = call % 3 == 0 ? team.wire.dice() % 300 : 77;  // alike and different
           sum(team, *algorithm(name), count, call % 2 == 1, seed % 5 == 4 ? 30 * kMicrosecondNs : kMicrosecondNs);
           if (testing::Test::HasFatalFailure()) return;
         }
@@ -207,6 +228,44 @@ TEST(Quick, PeersMayRunAhead) {
       ASSERT_EQ(out[0], std::vector<int32_t>(8, 3));
     }
   }
+}
+
+// What the awaited message says is checked before it is used, whole or not.
+TEST(Quick, WholeFramesAreCheckedLikeOthers) {
+  Team team(2, 1);
+  std::vector<int32_t> in(4, 1), out(4, 0);
+  std::vector<int32_t> theirs(5, 2);
+  Ticket ticket;
+  Call call = team.call(*algorithm("one_shot"), 0, in, out, ticket);
+  ASSERT_TRUE(team.engines[0]->submit(*team.endpoints[0], call).ok());
+  ASSERT_EQ(team.wire.queues[1].size(), 1U);
+  wire::FrameHeader good = team.wire.queues[1].front().header;  // what the peer's message is like
+  std::swap(good.source, good.destination);
+  const auto offered = [&](transport::PeerId from, const wire::FrameHeader& header) {
+    return team.engines[0]->on_whole(from, header, std::as_bytes(std::span(theirs)).first(header.length));
+  };
+  auto changed = [&](auto&& change) {
+    wire::FrameHeader header = good;
+    change(header);
+    return header;
+  };
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.key ^= 1; })));
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.length += 4; })));
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.ordinal = 7; })));
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.source = 0; })));
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.source = 2; })));
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.destination = 1; })));
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.communicator = 8; })));
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.sequence = 1; })));
+  EXPECT_FALSE(offered(1, changed([](auto& header) { header.call_class = wire::CallClass::send_recv; })));
+  EXPECT_FALSE(offered(0, good)) << "another process may not speak for rank 1";
+  EXPECT_FALSE(ticket.done);
+  EXPECT_EQ(out, std::vector<int32_t>(4, 0));
+  EXPECT_TRUE(offered(1, good));
+  EXPECT_FALSE(offered(1, good)) << "twice";
+  team.engines[0]->hurry();
+  team.engines[0]->poll(1);
+  EXPECT_EQ(out, std::vector<int32_t>(4, 3));
 }
 
 TEST(Quick, IsTakenWhereNothingIsInTheWay) {

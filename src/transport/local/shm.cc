@@ -143,6 +143,14 @@ bool Shm::poll(TimeNs now) {
   return moved;
 }
 
+bool Shm::glance(PeerId id) {
+  ShmPeer* peer = find(id);
+  if (peer == nullptr || peer->state != ShmPeer::State::ready) return false;
+  const bool moved = peer->channel.glance();
+  control_due_ = control_due_ || !peer->channel.failure().ok();
+  return moved;
+}
+
 bool Shm::arm(std::vector<Wait>& waits) {
   bool idle = !control_due_;
   for (ShmPeer* peer : ready_) idle = idle && peer->channel.arm();

@@ -58,6 +58,7 @@ class Shm final : public Transport {
 
   /// Looks at the rings every time, at sockets every half millisecond (more often while connections are made) and after arm().
   bool poll(TimeNs now) override;
+  bool glance(PeerId peer) override;
   /// Adds one descriptor, whatever the number of peers.
   bool arm(std::vector<Wait>& waits) override;
   void disarm() override;

@@ -36,6 +36,8 @@ class ShmChannel {
   void abandon(uint64_t communicator, int32_t rank);
   /// Moves frames both ways, incoming ones up to about a ring's worth. True if anything moved.
   bool poll();
+  /// Takes in one record, if there is one. True if there was.
+  bool glance();
   /// Before blocking: asks the peer to ring our doorbell. False if there is something to do.
   bool arm();
   void disarm();
@@ -67,6 +69,7 @@ class ShmChannel {
   bool write(Outgoing& frame);
   bool send_queued();
   bool receive();
+  uint64_t receive_record();
   bool accept(const RingReader::Record& record);
   bool begin_frame(const RingReader::Record& record);
   void deliver(std::span<const std::byte> payload);
