@@ -17,7 +17,7 @@ import sys
 import time
 
 from contenders import Contender, Place, all_contenders, run_lines
-from figures import (OURS, Case, Measured, Samples, busy_seconds, compare, parse_size, quartiles, quiet_line, size_text, still_racing,
+from figures import (LIBRARY, ORDINARY, OURS, Case, Measured, Samples, busy_seconds, compare, parse_size, quartiles, quiet_line, size_text, still_racing,
                      table)
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather")
@@ -27,6 +27,7 @@ SCREENING_ROUNDS = 2
 SCREENING_LIMIT_MS = 20  # of a batch
 JOB_LIMIT_S = 60
 ONE_PROCESS = "allreduce -g 2"
+ORDINARY_FROM = 64 << 10  # smaller messages are copied through shared memory wherever they lie
 BATCHES = 3
 # Calls per batch, by the largest size that they are for.
 ITERATIONS = ((4 << 10, 400), (64 << 10, 100), (256 << 10, 40), (1 << 20, 16), (4 << 20, 6), (1 << 40, 2))
@@ -44,13 +45,15 @@ class Plan:
     collectives: list[str]
     sizes: list[int]
     rounds: int = 7
+    memories: tuple[str, ...] = (LIBRARY,)
     together: bool = False
     only_defaults: bool = False
     one_process: bool = False  # also an allreduce of two ranks in one process
     cpus: int = dataclasses.field(default_factory=lambda: len(os.sched_getaffinity(0)))
 
     def cases(self, processes: int) -> list[Case]:
-        return [Case(processes, collective, size) for collective in self.collectives for size in self.sizes]
+        return [Case(processes, collective, size, memory) for memory in self.memories for collective in self.collectives for size in self.sizes
+                if memory == LIBRARY or size >= ORDINARY_FROM or len(self.memories) == 1]
 
 
 def progress(text: str, keep: bool = False) -> None:
@@ -69,13 +72,18 @@ def note(measured: Measured, text: str) -> None:
 
 
 def run_job(plan: Plan, contender: Contender, items: list[tuple[Case, str]], options: list[str]) -> tuple[list[tuple[Case, str, float]], str]:
-    """One job of one contender: (case, contender's name, us) of what it measured, and what went wrong."""
-    if not items:
-        return [], ""
+    """A job of one contender for each kind of memory: (case, contender's name, us) of what it measured, and what went wrong."""
     together = ["--together"] if plan.together else []
-    words = [f"{collective}:{case.bytes}:{iterations_for(case.bytes)}" for case, collective in items]
-    lines, problem = run_lines([*contender.start, *options, *together, *words], JOB_LIMIT_S)
-    return [(case, contender.name(collective), line["us"]) for (case, collective), line in zip(items, lines)], problem
+    found, problems = [], []
+    for memory in plan.memories:
+        here = [(case, collective) for case, collective in items if case.memory == memory]
+        if not here:
+            continue
+        words = [f"{collective}:{case.bytes}:{iterations_for(case.bytes)}" for case, collective in here]
+        lines, problem = run_lines([*contender.start, *options, *together, "--memory", memory, *words], JOB_LIMIT_S)
+        found += [(case, contender.name(collective), line["us"]) for (case, collective), line in zip(here, lines)]
+        problems += [problem] if problem else []
+    return found, "; ".join(problems)
 
 
 def screen(plan: Plan, contenders: list[Contender], processes: int, measured: Measured) -> dict[str, set[Case]]:
@@ -209,6 +217,12 @@ def collective(word: str) -> str:
     return word
 
 
+def memory(word: str) -> str:
+    if word not in (LIBRARY, ORDINARY):
+        raise ValueError(f"'{word}' is neither {LIBRARY} nor {ORDINARY}")
+    return word
+
+
 def count(word: str) -> int:
     if not word.isdigit() or not 1 <= int(word) <= 64:
         raise ValueError(f"'{word}' is no number from 1 to 64")
@@ -221,6 +235,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("-n", "--processes", type=list_of(count), default=[2, 4], help="numbers of processes, with commas between (2,4)")
     parser.add_argument("--collectives", type=list_of(collective), default=list(COLLECTIVES), help="with commas between (all three)")
     parser.add_argument("--sizes", type=list_of(parse_size), default=list_of(parse_size)(SIZES), help=f"with commas between ({SIZES})")
+    parser.add_argument("--memory", type=list_of(memory), default=[LIBRARY, ORDINARY],
+                        help="buffers of each library's own allocator (library), of malloc (ordinary), or both (library,ordinary)")
     parser.add_argument("--rounds", type=count_option, default=7, help="rounds in which everybody runs once (7)")
     parser.add_argument("--together", action="store_true", help="begin each call at an instant agreed before, instead of one after the other")
     parser.add_argument("--only-defaults", action="store_true", help="leave out Open MPI's forced algorithms")
@@ -238,7 +254,7 @@ def count_option(word: str) -> int:
 def main(words: list[str]) -> int:
     options = parse_arguments(words)
     plan = Plan(Place(options.build.resolve()), options.processes, options.collectives, sorted(set(options.sizes)), options.rounds,
-                options.together, options.only_defaults)
+                tuple(dict.fromkeys(options.memory)), options.together, options.only_defaults)
     if missing := plan.place.missing("isthmus", "memory"):
         print(f"compare: {missing} is missing; build first, or name the build folder with --build", file=sys.stderr)
         return 2

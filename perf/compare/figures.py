@@ -9,6 +9,7 @@ import re
 from typing import Iterable
 
 OURS = "Isthmus"
+LIBRARY, ORDINARY = "library", "ordinary"  # where buffers come from: each library's own allocator (as in nccl-tests), or malloc
 QUIET_SHARE = 0.05  # what others may use of the CPUs before the numbers are not to be trusted
 
 
@@ -18,6 +19,7 @@ class Case:
     processes: int
     collective: str  # allreduce, reduce_scatter, allgather
     bytes: int
+    memory: str = LIBRARY
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Samples:
 
     def cases(self) -> list[Case]:
         order = {"allreduce": 0, "reduce_scatter": 1, "allgather": 2}
-        return sorted(self._times, key=lambda case: (case.processes, order.get(case.collective, 9), case.bytes))
+        return sorted(self._times, key=lambda case: (case.processes, case.memory, order.get(case.collective, 9), case.bytes))
 
     def contenders(self, case: Case) -> list[str]:
         return list(self._times[case])
@@ -149,10 +151,11 @@ def table(samples: Samples) -> list[str]:
     lines: list[str] = []
     heading = None
     for case in samples.cases():
-        if heading != (case.processes, case.collective):
-            heading = (case.processes, case.collective)
+        if heading != (case.processes, case.collective, case.memory):
+            heading = (case.processes, case.collective, case.memory)
             kind = "float sum" if "reduce" in case.collective else "float"
-            lines += ["", f"{case.collective}, {kind}, {case.processes} process{'es' if case.processes > 1 else ''}",
+            where = ", ordinary memory" if case.memory == ORDINARY else ""
+            lines += ["", f"{case.collective}, {kind}, {case.processes} process{'es' if case.processes > 1 else ''}{where}",
                       f"{'size':>6} {'Isthmus us':>12} {'best peer us':>13} {'ratio':>7} {'quartiles':>13}  best peer"]
         lines.append(row(samples, case))
     return lines

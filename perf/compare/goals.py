@@ -7,10 +7,11 @@ import dataclasses
 import statistics
 from typing import Iterator
 
-from figures import Case, Measured, compare, quartiles, size_text
+from figures import LIBRARY, ORDINARY, Case, Measured, compare, quartiles, size_text
 
 MIB = 1 << 20
-RANGES = {"1 MiB and more": (MIB, 1 << 40), "4 KiB to 1 MiB": (4 << 10, MIB - 1), "1 KiB and less": (0, 1 << 10)}
+RANGES = {LIBRARY: {"1 MiB and more": (MIB, 1 << 40), "4 KiB to 1 MiB": (4 << 10, MIB - 1), "1 KiB and less": (0, 1 << 10)},
+          ORDINARY: {"1 MiB and more": (MIB, 1 << 40), "64 KiB to 1 MiB": (64 << 10, MIB - 1)}}
 LARGE = {"allreduce": {2: 2.0, 4: 1.5}, "reduce_scatter": {2: 1.5, 4: 1.3}, "allgather": {2: 1.0, 4: 1.0}}
 MIDDLE = {2: 0.95, 4: 1.0}
 LATENCY = {2: 1.2, 4: 1.0}  # our time over the peer's
@@ -57,11 +58,11 @@ class Outcome:
         goal = self.goal
         wanted = f"{'>=' if goal.at_least else '<='} {goal.number(goal.wanted)}"
         if not self.values:
-            return f"{self.verdict:8}{goal.text:71} {wanted:>14}  {self.why}"
+            return f"{self.verdict:8}{goal.text:86} {wanted:>14}  {self.why}"
         name, value = self.worst
         found = goal.number(value) + (f" at {name}" if name else "")
         spread = f"   median {goal.number(statistics.median(self.values.values()))}" if len(self.values) > 1 else ""
-        return f"{self.verdict:8}{goal.text:71} {wanted:>14}  {found}{spread}"
+        return f"{self.verdict:8}{goal.text:86} {wanted:>14}  {found}{spread}"
 
     def as_json(self) -> dict:
         worst = self.worst if self.values else (None, None)
@@ -77,20 +78,24 @@ def outcome(goal: Goal, values: dict[str, float | None], why: str = "not measure
     return Outcome(goal, dict(values))
 
 
-def against_peers(measured: Measured, sizes: list[int]) -> Iterator[Outcome]:
+def against_peers(measured: Measured, sizes: list[int], memory: str) -> Iterator[Outcome]:
     for collective, large in LARGE.items():
         for processes in large:
-            for title, (low, high) in RANGES.items():
+            for title, (low, high) in RANGES[memory].items():
                 chosen = [size for size in sizes if low <= size <= high]
                 ratios = {size_text(size): found and found.ratio.median
-                          for size in chosen for found in [compare(measured.samples, Case(processes, collective, size))]}
-                text = f"{collective}, {processes} processes, {title}: "
+                          for size in chosen for found in [compare(measured.samples, Case(processes, collective, size, memory))]}
+                text = f"{collective}, {processes} processes, {title}{kind_of(memory)}: "
                 if high <= 1 << 10:
                     goal = Goal("speed", text + "our time / best peer's", LATENCY[processes], False, "x")
                     ratios = {name: ratio and 1 / ratio for name, ratio in ratios.items()}
                 else:
                     goal = Goal("speed", text + "best peer's time / ours", large[processes] if low >= MIB else MIDDLE[processes], True, "x")
                 yield outcome(goal, ratios)
+
+
+def kind_of(memory: str) -> str:
+    return ", ordinary memory" if memory == ORDINARY else ""
 
 
 def against_memory(measured: Measured, sizes: list[int]) -> Iterator[Outcome]:
@@ -102,9 +107,10 @@ def against_memory(measured: Measured, sizes: list[int]) -> Iterator[Outcome]:
     both = {size: (of_memory("add", 1, size), of_memory("allreduce -g 2", 1, size)) for size in large}
     yield outcome(Goal("speed", "allreduce -g 2: payload rate / in-place add of one thread", ONE_PROCESS_SHARE, True, "x"),
                   {size_text(size): add / ours if add and ours else None for size, (add, ours) in both.items()})
-    gathers = {size: (of_memory("copy", 2, size), measured.samples.time(Case(2, "allgather", size), "Isthmus")) for size in large}
-    yield outcome(Goal("speed", "allgather, 2 processes: rate / two processes copying at once", ALLGATHER_SHARE, True, "x"),
-                  {size_text(size): copy / ours.median if copy and ours else None for size, (copy, ours) in gathers.items()})
+    for memory in RANGES:
+        gathers = {size: (of_memory("copy", 2, size), measured.samples.time(Case(2, "allgather", size, memory), "Isthmus")) for size in large}
+        yield outcome(Goal("speed", f"allgather, 2 processes{kind_of(memory)}: rate / two processes copying", ALLGATHER_SHARE, True, "x"),
+                      {size_text(size): copy / ours.median if copy and ours else None for size, (copy, ours) in gathers.items()})
 
 
 @dataclasses.dataclass

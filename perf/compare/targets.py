@@ -21,7 +21,7 @@ import time
 import goals
 from compare import COLLECTIVES, SIZES, Plan, count_option, list_of, measure, memory_lines, progress
 from contenders import Place, run_lines
-from figures import parse_size, quiet_line, table
+from figures import LIBRARY, ORDINARY, parse_size, quiet_line, table
 
 PARTS = ("speed", "budgets", "memory", "sites")
 # What the budgets are read from, with the benchmarks that matter.
@@ -42,10 +42,11 @@ class Broken(Exception):
 
 def speed(place: Place, rounds: int) -> tuple[list[goals.Outcome], list[str]]:
     sizes = [parse_size(word) for word in SIZES.split(",")]
-    plan = Plan(place, [2, 4], list(COLLECTIVES), sizes, rounds, one_process=True)
+    plan = Plan(place, [2, 4], list(COLLECTIVES), sizes, rounds, (LIBRARY, ORDINARY), one_process=True)
     measured = measure(plan)
     details = memory_lines(measured) + table(measured.samples) + ["", quiet_line(measured), ""]
-    return [*goals.against_peers(measured, sizes), *goals.against_memory(measured, sizes)], details
+    return [*goals.against_peers(measured, sizes, LIBRARY), *goals.against_peers(measured, sizes, ORDINARY),
+            *goals.against_memory(measured, sizes)], details
 
 
 def budgets(place: Place) -> list[goals.Outcome]:

@@ -29,8 +29,9 @@ class Compare(unittest.TestCase):
                    "--only-defaults")
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
-        self.assertEqual({(row["collective"], row["bytes"]) for row in report["rows"]},
-                         {(name, size) for name in ("allreduce", "reduce_scatter", "allgather") for size in (8, 65536)})
+        self.assertEqual({(row["collective"], row["bytes"], row["memory"]) for row in report["rows"]},
+                         {(name, size, memory) for name in ("allreduce", "reduce_scatter", "allgather")
+                          for size, memory in ((8, "library"), (65536, "library"), (65536, "ordinary"))})
         for row in report["rows"]:
             self.assertGreater(row["us"]["Isthmus"][0], 0)
         self.assertTrue(all(us > 0 for entry in report["memory"] for us in entry["us"]))
@@ -55,7 +56,7 @@ class Compare(unittest.TestCase):
 
     def test_wrong_use(self):
         for command in ((PROGRAMS / "compare_isthmus",), (PROGRAMS / "compare_isthmus", "allreduce:8"), (PROGRAMS / "compare_isthmus", "allreduce:8:0"),
-                        (PROGRAMS / "compare_isthmus", "--fast", "allreduce:8:1"), (PROGRAMS / "compare_memory", "move:1:8"),
+                        (PROGRAMS / "compare_isthmus", "--fast", "allreduce:8:1"), (PROGRAMS / "compare_isthmus", "--memory", "own", "allreduce:8:1"), (PROGRAMS / "compare_memory", "move:1:8"),
                         (PROGRAMS / "compare_memory", "copy:0:8"), (PROGRAMS / "compare_growth", "many"),
                         (sys.executable, SOURCE / "perf/compare/compare.py", "--build", SOURCE / "include")):
             done = run(*command)

@@ -17,7 +17,7 @@ import contenders  # noqa: E402
 import goals  # noqa: E402
 import targets  # noqa: E402
 from figures import (  # noqa: E402
-    OURS, Case, Measured, Quartiles, Samples, busy_seconds, compare, parse_size, quartiles, quiet_line, size_text, still_racing, table)
+    LIBRARY, ORDINARY, OURS, Case, Measured, Quartiles, Samples, busy_seconds, compare, parse_size, quartiles, quiet_line, size_text, still_racing, table)
 
 CASE = Case(2, "allreduce", 1 << 20)
 PLACE = contenders.Place(pathlib.Path("nowhere"))
@@ -96,12 +96,22 @@ class Texts(unittest.TestCase):
     def test_wrong_command_lines_are_refused_with_a_reason(self):
         for program, words, reason in ((comparison, ["--sizes", "8,4X"], "is no size"), (comparison, ["--rounds", "0"], "1 to 64"),
                                        (comparison, ["--collectives", "bcast"], "none of allreduce"), (comparison, ["--rond", "3"], "unrecognized"),
-                                       (targets, ["--only", "sped"], "none of speed"), (targets, ["--strictly"], "unrecognized")):
+                                       (comparison, ["--memory", "malloc"], "neither library"), (targets, ["--only", "sped"], "none of speed"), (targets, ["--strictly"], "unrecognized")):
             said = io.StringIO()
             with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
                 program.parse_arguments(words)
             self.assertEqual(ended.exception.code, 2)
             self.assertIn(reason, said.getvalue())
+
+    def test_kinds_of_memory_are_kept_apart(self):
+        samples = samples_of({OURS: [10], "peer": [30]})
+        ordinary = Case(2, "allreduce", 1 << 20, ORDINARY)
+        samples.add(ordinary, OURS, 0, 20)
+        samples.add(ordinary, "peer", 0, 30)
+        self.assertEqual([compare(samples, case).ratio.median for case in samples.cases()], [3, 1.5])
+        self.assertIn("allreduce, float sum, 2 processes, ordinary memory", table(samples))
+        plan = comparison.Plan(PLACE, [2], ["allreduce"], [8, 1 << 20], memories=(LIBRARY, ORDINARY), cpus=2)
+        self.assertEqual(plan.cases(2), [Case(2, "allreduce", 8), CASE, ordinary])
 
     def test_iterations_shrink_with_size(self):
         counts = [comparison.iterations_for(1 << shift) for shift in range(3, 31)]
@@ -165,7 +175,8 @@ class Verdicts(unittest.TestCase):
                 for size in sizes:
                     measured.samples.add(Case(processes, collective, size), OURS, 0, 10)
                     measured.samples.add(Case(processes, collective, size), "peer", 0, 12)
-        outcomes = list(goals.against_peers(measured, sizes))
+        self.assertTrue(all(one.verdict == goals.SKIPPED for one in goals.against_peers(measured, sizes, ORDINARY)))
+        outcomes = list(goals.against_peers(measured, sizes, LIBRARY))
         self.assertEqual(len(outcomes), 3 * 2 * 3)
         by_text = {one.goal.text: one for one in outcomes}
         latency = by_text["allreduce, 2 processes, 1 KiB and less: our time / best peer's"]
@@ -179,7 +190,9 @@ class Verdicts(unittest.TestCase):
     def test_rates_against_memory(self):
         measured = Measured(memory={("add", 1, 1 << 20): [30, 10, 20], ("allreduce -g 2", 1, 1 << 20): [50, 50, 50], ("copy", 2, 1 << 20): [45]})
         measured.samples.add(Case(2, "allgather", 1 << 20), OURS, 0, 50)
-        share, gathers = goals.against_memory(measured, [8, 1 << 20])
+        share, gathers, ordinary = goals.against_memory(measured, [8, 1 << 20])
+        self.assertEqual(ordinary.verdict, goals.SKIPPED)
+        self.assertIn("ordinary memory", ordinary.goal.text)
         self.assertEqual((share.values, share.verdict), ({"1M": 0.4}, goals.MISS))
         self.assertEqual((gathers.values, gathers.verdict), ({"1M": 0.9}, goals.PASS))
 
