@@ -12,6 +12,8 @@ using plan::StepKind;
 namespace {
 
 constexpr uint64_t kLeastStreamedBytes = 4 << 10;
+/// Nobody finds the beginning of such a result in a cache once its end has been written.
+constexpr uint64_t kBeyondCachesBytes = 12 << 20;
 
 uint64_t rounded(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -40,7 +42,7 @@ Status Buffers::bind(const Call& call) {
     }
     return {};
   }
-  if (!same) bind_scratch_sizes(plan);
+  if (!same) measure_regions(plan);
   if (scratch_bytes_ > 0) {
     ISTHMUS_ASSIGN(scratch_, core_.pool.lend(scratch_bytes_));
   }
@@ -72,11 +74,12 @@ Status Buffers::bind(const Call& call) {
   return {};
 }
 
-void Buffers::bind_scratch_sizes(const plan::Plan& plan) {
-  scratch_bytes_ = 0;
+void Buffers::measure_regions(const plan::Plan& plan) {
+  scratch_bytes_ = result_bytes_ = 0;
   for (const plan::Region& region : plan.regions) {
-    if (region.place != plan::Place::scratch) continue;
-    scratch_bytes_ += rounded(plan::region_bytes(plan, region, binding_, element_bytes_, region.begin, region.end));
+    const uint64_t bytes = plan::region_bytes(plan, region, binding_, element_bytes_, region.begin, region.end);
+    if (region.place == plan::Place::scratch) scratch_bytes_ += rounded(bytes);
+    if (region.place == plan::Place::out) result_bytes_ += bytes;
   }
 }
 
@@ -88,13 +91,14 @@ void Buffers::swap(Buffers& other) noexcept {
   regions_.swap(other.regions_);
   std::swap(scratch_, other.scratch_);
   std::swap(scratch_bytes_, other.scratch_bytes_);
+  std::swap(result_bytes_, other.result_bytes_);
   maps_.swap(other.maps_);
 }
 
 void Buffers::reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes) {
   const auto kernel = core_.kernels.reduce[static_cast<size_t>(type_)][static_cast<size_t>(step.op)];
   const kernels::ReduceMaps& maps = maps_[step.flags & 3U];
-  if (bytes < kLeastStreamedBytes || !core_.distance.far(core_.now)) return kernel(dst, a, b, bytes / element_bytes_, maps);
+  if (!past_caches(bytes)) return kernel(dst, a, b, bytes / element_bytes_, maps);
   alignas(64) std::array<std::byte, 4096> block;  // a result stays in the first cache on its way past the others
   for (uint64_t at = 0; at < bytes; at += block.size()) {
     const uint64_t part = std::min<uint64_t>(block.size(), bytes - at);
@@ -103,9 +107,12 @@ void Buffers::reduce(const plan::Step& step, std::byte* dst, const std::byte* a,
   }
 }
 
+bool Buffers::past_caches(uint64_t bytes) const {
+  return bytes >= kLeastStreamedBytes && (result_bytes_ >= kBeyondCachesBytes || core_.distance.far(core_.now));
+}
+
 void Buffers::store(std::byte* dst, const std::byte* src, uint64_t bytes) {
-  const bool past_caches = bytes >= kLeastStreamedBytes && core_.distance.far(core_.now);
-  (past_caches ? core_.kernels.stream : core_.kernels.copy)(dst, src, bytes);
+  (past_caches(bytes) ? core_.kernels.stream : core_.kernels.copy)(dst, src, bytes);
 }
 
 void Buffers::local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes) {

@@ -53,7 +53,8 @@ class Buffers {
   void reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
 
  private:
-  void bind_scratch_sizes(const plan::Plan& plan);
+  void measure_regions(const plan::Plan& plan);
+  [[nodiscard]] bool past_caches(uint64_t bytes) const;
 
   Core& core_;
   const plan::Plan* plan_ = nullptr;
@@ -63,6 +64,7 @@ class Buffers {
   std::vector<std::byte*> regions_;  ///< base pointer per region
   memory::Block scratch_;
   uint64_t scratch_bytes_ = 0;
+  uint64_t result_bytes_ = 0;
   std::array<kernels::ReduceMaps, 4> maps_;  ///< by StepFlag bits kMapIn | kMapOut
 };
 
