@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -95,6 +96,23 @@ ncclResult_t run_calls(Rank& me, int64_t calls) {
   return result;
 }
 
+/// Lets messages of every size wait for a receiver that is late: the blocks for them are kept, and whether the warm-up happens to need as
+/// many as the calls after it is a question of who runs when.
+ncclResult_t stock_up(Rank& me) {
+  ncclResult_t result = ncclSuccess;
+  for (const size_t count : {size_t{10}, size_t{30}, size_t{60}, size_t{120}, size_t{290}, size_t{2000}, size_t{15'000}, kMostElements}) {
+    for (ncclComm_t comm : {me.comm, me.other}) {
+      for (const int root : {0, 1}) {
+        if (me.rank != root) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        for (int i = 0; i < 8 && result == ncclSuccess; ++i) {
+          result = ncclBroadcast(me.in.data(), me.out.data(), count, ncclFloat, root, comm, nullptr);
+        }
+      }
+    }
+  }
+  return result;
+}
+
 /// "" or what grew; prints both states.
 std::string growth(const char* name, const Usage& warm, const Usage& end) {
   std::printf("%s: resident %+lld KiB (%lld), allocated %+lld bytes (%lld), descriptors %+lld (%lld)\n", name,
@@ -113,6 +131,7 @@ std::string growth(const char* name, const Usage& warm, const Usage& end) {
 template <typename Meet>
 ncclResult_t soak(Rank& me, int64_t calls, Usage& warm, Usage& end, Meet meet) {
   ncclResult_t result = ncclCommSplit(me.comm, 0, me.rank, &me.other, nullptr);
+  if (result == ncclSuccess) result = stock_up(me);
   if (result == ncclSuccess) result = run_calls(me, warm_calls(calls));
   meet();
   if (me.rank == 0) warm = usage();
