@@ -36,6 +36,14 @@ extern "C" {
 
 /* ---- Types --------------------------------------------------------------------------------------------------------------- */
 
+// Callers may pass any number for an enumeration and are told that it is none. In C that is so by itself; in C++ an enumeration without
+// a fixed type has no values beyond its enumerators' bits, and to read one would be undefined. The binary interface is the same.
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define NCCL_ANY_INT : int
+#else
+#define NCCL_ANY_INT
+#endif
+
 /// An in-order queue of operations. Handles are looked up, never dereferenced.
 typedef struct CUstream_st* cudaStream_t;
 
@@ -50,7 +58,7 @@ typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
 
-typedef enum {
+typedef enum NCCL_ANY_INT {
   ncclSuccess = 0,
   ncclUnhandledCudaError = 1,
   ncclSystemError = 2,     /* a call into the operating system failed */
@@ -64,10 +72,18 @@ typedef enum {
 
 typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
 /// Reduction operators. Values from ncclNumOps on are made by ncclRedOpCreatePreMulSum.
-typedef enum { ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3, ncclAvg = 4, ncclNumOps = 5, ncclMaxRedOp = 0x7fffffff } ncclRedOp_t;
+typedef enum NCCL_ANY_INT {
+  ncclSum = 0,
+  ncclProd = 1,
+  ncclMax = 2,
+  ncclMin = 3,
+  ncclAvg = 4,
+  ncclNumOps = 5,
+  ncclMaxRedOp = 0x7fffffff
+} ncclRedOp_t;
 
 /// Element types.
-typedef enum {
+typedef enum NCCL_ANY_INT {
   ncclInt8 = 0,
   ncclChar = 0,
   ncclUint8 = 1,
@@ -89,7 +105,7 @@ typedef enum {
 } ncclDataType_t;
 
 /// Where the scalar of ncclRedOpCreatePreMulSum lives, and so when it is read.
-typedef enum {
+typedef enum NCCL_ANY_INT {
   ncclScalarDevice = 0,       /* when the operation runs */
   ncclScalarHostImmediate = 1 /* before ncclRedOpCreatePreMulSum returns */
 } ncclScalarResidence_t;

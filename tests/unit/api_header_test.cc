@@ -17,6 +17,8 @@ static_assert(offsetof(ncclConfig_t, netName) == 32 && offsetof(ncclConfig_t, sp
 static_assert(offsetof(ncclConfig_t, trafficClass) == 44 && offsetof(ncclConfig_t, commName) == 48);
 static_assert(offsetof(ncclConfig_t, nChannelsPerNetPeer) == 72 && offsetof(ncclConfig_t, nvlinkCentricSched) == 76);
 static_assert(sizeof(ncclResult_t) == 4 && sizeof(ncclRedOp_t) == 4 && sizeof(ncclDataType_t) == 4 && sizeof(ncclScalarResidence_t) == 4);
+// Any number is a value of these, so that a wrong one can be refused.
+static_assert(std::is_same_v<std::underlying_type_t<ncclDataType_t>, int> && std::is_same_v<std::underlying_type_t<ncclRedOp_t>, int>);
 static_assert(NCCL_VERSION_CODE == 22809 && NCCL_VERSION_CODE == NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH));
 static_assert(std::is_same_v<cudaStream_t, struct CUstream_st*>);
 
