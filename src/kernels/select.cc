@@ -2,6 +2,7 @@
 // Which kernels run here: the targets of this build that the CPU supports, and the choice among them. Cannot fail: scalar is always there.
 #include <array>
 
+#include "base/sanitizers.h"
 #include "kernels/targets.h"
 
 namespace isthmus::kernels {
@@ -35,6 +36,7 @@ const Target& select_target(std::string_view name) {
   for (const Target* target : targets) {
     if (target->name == name) return *target;
   }
+  // Sanitizers watch the scalar target only.
   return kSanitized ? kScalarTarget : *targets.back();
 }
 

@@ -4,20 +4,7 @@
 
 #include "kernels/reduce.h"
 
-#if defined(__has_feature)
-#define ISTHMUS_HAS_SANITIZER(name) __has_feature(name##_sanitizer)
-#else
-#define ISTHMUS_HAS_SANITIZER(name) 0
-#endif
-
 namespace isthmus::kernels {
-
-/// Sanitizers watch the scalar target only, so it is the default in builds with one.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || ISTHMUS_HAS_SANITIZER(address) || ISTHMUS_HAS_SANITIZER(thread)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 extern const Target kScalarTarget;
 // These three exist only with ISTHMUS_X86_TARGETS.

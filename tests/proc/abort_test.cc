@@ -14,7 +14,7 @@ namespace isthmus::proc_test {
 namespace {
 
 constexpr int32_t kRanks = 3;
-constexpr int64_t kPromisedUs = 100'000;
+constexpr int64_t kPromisedUs = 100'000 * kPatience;
 
 /// What the aborter is in the middle of.
 enum class Scene : uint32_t { blocked, running, queued, grouped, splitting, finalizing, destroying };

@@ -80,7 +80,7 @@ int run(int trials, int32_t ranks, bool hosts, uint64_t seed) {
   };
   std::printf("%d trials, %d ranks%s, seed %llu: %d hangs, %d wrong answers; detection ms: median %.1f, p99 %.1f, max %.1f\n", trials,
               ranks, hosts ? " over TCP" : "", static_cast<unsigned long long>(seed), tally.hangs, tally.wrong, at(0.5), at(0.99), at(1.0));
-  return tally.hangs == 0 && tally.wrong == 0 && at(0.99) < (hosts ? 3000 : 1000) ? 0 : 1;
+  return tally.hangs == 0 && tally.wrong == 0 && at(0.99) < kPatience * (hosts ? 3000 : 1000) ? 0 : 1;
 }
 
 }  // namespace

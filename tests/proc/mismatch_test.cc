@@ -14,6 +14,8 @@
 namespace isthmus::proc_test {
 namespace {
 
+constexpr int64_t kPromisedUs = 1'000'000 * kPatience;
+
 struct Kind {
   const char* name;
   std::vector<const char*> words;  ///< how the error text must name it
@@ -82,7 +84,7 @@ const Kind kKinds[] = {
 
 // Waits for the error of a call that had returned.
 ncclResult_t outcome(ncclResult_t result, ncclComm_t comm) {
-  for (const int64_t until = moment_us() + 5'000'000; result == ncclSuccess && moment_us() < until; usleep(500)) {
+  for (const int64_t until = moment_us() + 5 * kPromisedUs; result == ncclSuccess && moment_us() < until; usleep(500)) {
     ncclCommGetAsyncError(comm, &result);
   }
   return result;
@@ -124,7 +126,7 @@ TEST(Mismatch, EveryPairFailsOnBothSidesNamingBothCalls) {
         expect_named(endings[rank], rank == 0 ? first : second, rank == 0 ? second : first);
         slowest_us = std::max(slowest_us, endings[rank].moment_us - endings[rank].before_us);
       }
-      EXPECT_LT(slowest_us, 1'000'000) << first.name << " against " << second.name;
+      EXPECT_LT(slowest_us, kPromisedUs) << first.name << " against " << second.name;
       std::printf("%-18s against %-18s both named, %7.1f ms\n", first.name, second.name, static_cast<double>(slowest_us) / 1000);
     }
   }
@@ -134,7 +136,7 @@ void expect_both_named(const std::vector<Ending>& endings, const std::vector<std
   ASSERT_EQ(endings.size(), 2U);
   for (const Ending& ending : endings) {
     EXPECT_EQ(ending.result, ncclInvalidUsage) << "rank " << ending.rank << ": " << ending.text.data();
-    EXPECT_LT(ending.moment_us - ending.before_us, 1'000'000);
+    EXPECT_LT(ending.moment_us - ending.before_us, kPromisedUs);
     for (const std::string& word : words) {
       EXPECT_NE(std::string(ending.text.data()).find(word), std::string::npos) << word << ": " << ending.text.data();
     }
@@ -196,7 +198,7 @@ TEST(Mismatch, SendReadInPlaceAgainstCollective) {
   });
   ASSERT_EQ(endings.size(), 1U);
   EXPECT_EQ(endings[0].result, ncclInvalidUsage) << endings[0].text.data();
-  EXPECT_LT(endings[0].moment_us - endings[0].before_us, 1'000'000);
+  EXPECT_LT(endings[0].moment_us - endings[0].before_us, kPromisedUs);
   for (const char* words : {"call #0 allreduce count 100 float sum", "send #0 to rank 1 count 20000 float"}) {
     EXPECT_NE(std::string(endings[0].text.data()).find(words), std::string::npos) << endings[0].text.data();
   }

@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "proc/team.h"
 
 namespace isthmus::proc_test {
@@ -120,10 +121,10 @@ std::string growth(const char* name, const Usage& warm, const Usage& end) {
               static_cast<long long>(end.allocated_bytes - warm.allocated_bytes), static_cast<long long>(end.allocated_bytes),
               static_cast<long long>(end.descriptors - warm.descriptors), static_cast<long long>(end.descriptors));
   std::fflush(stdout);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their bookkeeping grows by itself
-  if (end.resident_bytes - warm.resident_bytes > kSlackResidentBytes) return "resident memory has grown";
-  if (end.allocated_bytes - warm.allocated_bytes > kSlackAllocatedBytes) return "allocated memory has grown";
-#endif
+  if constexpr (!kSanitized) {  // a sanitizer's bookkeeping grows by itself, and mallinfo does not know its allocator
+    if (end.resident_bytes - warm.resident_bytes > kSlackResidentBytes) return "resident memory has grown";
+    if (end.allocated_bytes - warm.allocated_bytes > kSlackAllocatedBytes) return "allocated memory has grown";
+  }
   return end.descriptors > warm.descriptors ? "descriptors have become more" : "";
 }
 

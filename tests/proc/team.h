@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "nccl.h"
+#include "tests/patience.h"
 
 namespace isthmus::proc_test {
 
@@ -59,7 +60,7 @@ inline void report(const Ending& ending) {
 struct Team {
   int32_t ranks = 2;
   Body body;
-  int limit_ms = 15'000;                                     ///< a rank that has not ended by then is killed
+  int limit_ms = 15'000;                                     ///< times kPatience; a rank that has not ended by then is killed
   std::function<void(int32_t rank)> prepare;                 ///< in the rank's process, before it uses the library
   std::function<void(int32_t rank, ncclUniqueId& id)> meet;  ///< the same, just before it joins
   std::function<void(const std::vector<pid_t>&)> meanwhile;  ///< in the test's process, once all have been started
@@ -129,7 +130,7 @@ inline std::vector<Ending> run_team(const Team& team) {
   close(ids[1]);
   if (team.meanwhile) team.meanwhile(pids);
   std::vector<Ending> endings(static_cast<size_t>(team.ranks));
-  const int64_t deadline = moment_us() + int64_t{1000} * team.limit_ms;
+  const int64_t deadline = moment_us() + int64_t{1000} * kPatience * team.limit_ms;
   for (int64_t left = deadline - moment_us(); left > 0; left = deadline - moment_us()) {
     pollfd ready{.fd = reports[0], .events = POLLIN, .revents = 0};
     if (poll(&ready, 1, static_cast<int>(left / 1000) + 1) <= 0) break;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/float_types.h"
+#include "base/sanitizers.h"
 #include "kernels/reduce.h"
 #include "kernels/targets.h"
 #include "kernels_values.h"

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/patience.h"
 #include "transport/local/shm.h"
 
 namespace isthmus::transport {
@@ -158,10 +159,10 @@ struct Node {
   std::unique_ptr<Shm> shm;
 };
 
-/// Polls the nodes in turn until `done`, for at most ten seconds.
+/// Polls the nodes in turn until `done`; gives up after ten seconds, or more where a sanitizer watches every byte.
 template <typename Done>
 [[nodiscard]] bool run_until(std::initializer_list<Node*> nodes, Done done) {
-  const TimeNs limit = now() + 10 * kSecondNs;
+  const TimeNs limit = now() + 10 * kPatience * kSecondNs;
   while (!done()) {
     for (Node* node : nodes) node->poll();
     if (now() > limit) return false;

@@ -132,7 +132,7 @@ TEST(ShmProcesses, ASleepingWriterIsWokenWhenThereIsRoom) {
 void offer_and_wait(Node& node, std::span<const std::byte> memory) {
   ASSERT_TRUE(node.send_new(kParent, 0).ok());  // connects
   wire::RemoteSpan remote;
-  const TimeNs limit = now() + 5 * kSecondNs;
+  const TimeNs limit = now() + 5 * kPatience * kSecondNs;
   while (!node.shm->offer(kParent, memory, remote)) {
     node.poll();
     ASSERT_LT(now(), limit) << "nothing to be offered";
@@ -238,7 +238,7 @@ TEST(ShmProcesses, DeathAtAnyMomentIsReported) {
       if (!parent.poll() && asleep) {
         ASSERT_TRUE(parent.sleep(5000)) << "round " << round;
       }
-      ASSERT_LT(now(), killed + 5 * kSecondNs) << "round " << round;
+      ASSERT_LT(now(), killed + 5 * kPatience * kSecondNs) << "round " << round;
     }
     const Status why = parent.sink.failures[kChild].at(0);
     EXPECT_EQ(why.code(), Code::remote_error);
@@ -279,14 +279,14 @@ TEST(ShmProcesses, AForkedChildOfAPeerDoesNotKeepItAlive) {
   ChildProcess child(parent, [](Node& node) {
     ASSERT_TRUE(run_until({&node}, [&] { return node.sink.froms[kParent].frames == 1; }));
     if (fork() == 0) {  // holds all descriptors for a while, as a data loader would
-      usleep(3000000);
+      usleep(3000000 * kPatience);
       _exit(0);
     }
   });
   ASSERT_TRUE(parent.send_new(kChild, 10).ok());
   const TimeNs start = now();
   ASSERT_TRUE(run_until({&parent}, [&] { return !parent.sink.failures.empty(); }));
-  EXPECT_LT(now() - start, 2500 * kMillisecondNs);
+  EXPECT_LT(now() - start, 2500 * kPatience * kMillisecondNs);
   EXPECT_EQ(child.wait(), 0);
 }
 
