@@ -11,11 +11,41 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 
 #include "proc/parallel.h"
 #include "proc/team.h"
+
+// --- the sanitizers' own descriptors ---------------------------------------------------------------------------------------------
+
+namespace {
+
+/// That limit_descriptors() has set.
+std::atomic<rlim_t> descriptor_limit{RLIM_INFINITY};
+
+void apply_descriptor_limit(rlim_t below) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = below;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+/// Sanitizers find out by a pipe whether memory may be read, and take it that it may not when there is none: theirs is not counted. The
+/// library itself uses no pipes.
+int pipe(int ends[2]) noexcept {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t below = descriptor_limit;
+  const bool lift = isthmus::kSanitized && below != RLIM_INFINITY;
+  if (lift) apply_descriptor_limit(limit.rlim_max);
+  const auto result = static_cast<int>(syscall(SYS_pipe2, ends, 0));
+  if (lift) apply_descriptor_limit(below);
+  return result;
+}
 
 namespace isthmus::proc_test {
 namespace {
@@ -156,10 +186,8 @@ TEST(Scarce, RefusedReadsOfMemoryAreReplacedAndSaidOnce) {
 // --- descriptors -----------------------------------------------------------------------------------------------------------------
 
 void limit_descriptors(int below) {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = static_cast<rlim_t>(below);
-  setrlimit(RLIMIT_NOFILE, &limit);
+  descriptor_limit = static_cast<rlim_t>(below);
+  apply_descriptor_limit(descriptor_limit);
 }
 
 /// Lets this process open `spare` more descriptors; the limit is on their numbers.

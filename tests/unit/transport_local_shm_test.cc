@@ -92,6 +92,7 @@ TEST(Shm, WhoeverBeginsThereIsOneConnection) {
 TEST(Shm, ManyPeersConnectAtOnce) {
   constexpr int kNodes = 12;
   std::vector<std::unique_ptr<Node>> nodes;
+  nodes.reserve(kNodes);
   for (int i = 0; i < kNodes; ++i) nodes.push_back(std::make_unique<Node>(i, ShmOptions{.ring_bytes = RingPair::kLeastBytes}));
   for (auto& node : nodes) {
     for (auto& other : nodes) {
@@ -449,8 +450,8 @@ TEST(ShmRogue, StrangersDoNotDisturb) {
     auto socket = ShmSocket::connect(name);
     ASSERT_TRUE(socket.ok() && *socket);
     if (i % 2 == 0) {
-      ASSERT_GT(
-          ::send((*socket)->fd(), "GET / HTTP/1.1\r\nHost: a-long-enough-request.example.org\r\nAccept: */*\r\n\r\n", 77, MSG_NOSIGNAL), 0);
+      const std::string_view request = "GET / HTTP/1.1\r\nHost: a-long-enough-request.example.org\r\nAccept: */*\r\n\r\n";
+      ASSERT_GT(::send((*socket)->fd(), request.data(), request.size(), MSG_NOSIGNAL), 0);
     }
     if (i % 4 != 1) strangers.push_back(std::move(**socket));
   }
