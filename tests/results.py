@@ -3,7 +3,7 @@
 """Reads what Meson knows about the tests. Called by ./dev.
 
     results.py select BUILD NAME   names of the tests of suite NAME, else of that name, else containing it; fails if there are none
-    results.py summary BUILD       prints 'N passed, N failed, N skipped' of the last run; fails if a test failed or none ran
+    results.py summary BUILD...    prints 'N passed, N failed, N skipped' of the last runs; fails if a test failed or some BUILD ran none
 """
 import json
 import pathlib
@@ -24,19 +24,28 @@ def select(build: pathlib.Path, wanted: str) -> int:
     return 0
 
 
-def summary(build: pathlib.Path) -> int:
+def results(build: pathlib.Path) -> list[str]:
     log = build / "meson-logs" / "testlog.json"
-    results = [json.loads(line)["result"] for line in log.read_text().splitlines()] if log.exists() else []
-    passed = sum(r in ("OK", "EXPECTEDFAIL") for r in results)
-    skipped = sum(r == "SKIP" for r in results)
-    failed = len(results) - passed - skipped
+    return [json.loads(line)["result"] for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def is_passed(result: str) -> bool:
+    return result in ("OK", "EXPECTEDFAIL")
+
+
+def summary(builds: list[pathlib.Path]) -> int:
+    runs = [results(build) for build in builds]
+    everything = [result for run in runs for result in run]
+    passed = sum(map(is_passed, everything))
+    skipped = everything.count("SKIP")
+    failed = len(everything) - passed - skipped
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 0 if failed == 0 and passed > 0 else 1
+    return 0 if failed == 0 and all(any(map(is_passed, run)) for run in runs) else 1
 
 
 def main() -> int:
     command, build, *rest = sys.argv[1:]
-    return select(pathlib.Path(build), *rest) if command == "select" else summary(pathlib.Path(build))
+    return select(pathlib.Path(build), *rest) if command == "select" else summary([pathlib.Path(each) for each in (build, *rest)])
 
 
 if __name__ == "__main__":
