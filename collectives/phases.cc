@@ -121,15 +121,20 @@ void direct_reduce_scatter(Builder& b, const Group& group, Chunks from, const Ch
   }
 }
 
+// All sends come first: where a plan is carried out in its order, nobody shall wait for one rank before others have what is for them.
 void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks to) {
   for (uint32_t cell = 0; cell < own.cells(); ++cell) {
     for (int32_t distance = 1; distance < group.size; ++distance) {
-      const int32_t source = group.wrap(group.position - distance);
       b.send(group.rank_at(group.wrap(group.position + distance)), cell_of(own, cell));
-      b.recv(group.rank_at(source), cell_of(share_at(to, source), cell));
     }
   }
   place(b, share_at(to, group.position), own);
+  for (uint32_t cell = 0; cell < own.cells(); ++cell) {
+    for (int32_t distance = 1; distance < group.size; ++distance) {
+      const int32_t source = group.wrap(group.position - distance);
+      b.recv(group.rank_at(source), cell_of(share_at(to, source), cell));
+    }
+  }
 }
 
 void one_shot(Builder& b, const Group& group, const Chunk& in, const Chunk& out) {
