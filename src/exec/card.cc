@@ -41,7 +41,7 @@ Result<ProcessCard> ProcessCard::decode(std::span<const std::byte> bytes) {
   const auto shm = reader.sized_bytes(kMaxBlob), tcp = reader.sized_bytes(kMaxBlob);
   if (!reader.finished() || cpus.size() % sizeof(uint64_t) != 0) return remote_error("a rank's process card is malformed");
   card.cpus.resize(cpus.size() / sizeof(uint64_t));
-  std::memcpy(card.cpus.data(), cpus.data(), cpus.size());
+  if (!cpus.empty()) std::memcpy(card.cpus.data(), cpus.data(), cpus.size());
   card.shm.assign(shm.begin(), shm.end());
   card.tcp.assign(tcp.begin(), tcp.end());
   return card;

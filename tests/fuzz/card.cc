@@ -35,6 +35,8 @@ std::vector<Bytes> seeds() {
   exec::ProcessCard card{.host = 5, .hostname = "alpha", .pid = 77, .cpus = {3, 1}, .tcp = encode_addresses(addresses)};
   card.process.fill(3);
   all.push_back(card.encode());
+  card.cpus.clear();
+  all.push_back(card.encode());
   return all;
 }
 
