@@ -164,6 +164,8 @@ std::string_view nearest(std::string_view text, std::span<const std::string_view
   std::string_view best;
   size_t best_distance = text.size() / 3 + 1;  // more edits than that, and it is another word
   for (const std::string_view candidate : candidates) {
+    const size_t least = std::max(text.size(), candidate.size()) - std::min(text.size(), candidate.size());
+    if (least >= best_distance) continue;  // also keeps a line of thousands of characters from taking milliseconds
     const size_t distance = edit_distance(text, candidate);
     if (distance < best_distance) {
       best_distance = distance;

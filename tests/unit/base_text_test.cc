@@ -68,6 +68,8 @@ TEST(Text, NearestName) {
   constexpr std::array<std::string_view, 3> kNames = {"TIMEOUT", "PEER_TIMEOUT", "DEBUG"};
   EXPECT_EQ(nearest("TIMEOT", kNames), "TIMEOUT");
   EXPECT_EQ(nearest("PEERTIMEOUT", kNames), "PEER_TIMEOUT");
+  EXPECT_EQ(nearest("PEER_TIMEOUT_VALUE", kNames), "PEER_TIMEOUT") << "a third of its characters may be wrong";
+  EXPECT_EQ(nearest("PEER_TIMEOUTS_VALUE", kNames), "");
   EXPECT_EQ(nearest("COMPRESSION", kNames), "");
 }
 
