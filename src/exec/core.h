@@ -35,6 +35,7 @@ struct Limits {
 
 struct Counters {
   uint64_t calls = 0, failed_calls = 0;
+  uint64_t repeated_calls = 0;  ///< on the short way, like the one before
   uint64_t frames_received = 0, stray_frames = 0;
   uint64_t staged_bytes = 0;
   uint64_t grants = 0, wants = 0, credits = 0;

@@ -61,6 +61,12 @@ struct Early {
   memory::Block payload;
   uint64_t arrived = 0;
 
+  /// Payload that arrives for such a header is this frame's. A sender may repeat a frame: the latest that is not complete is meant.
+  [[nodiscard]] bool is_landing(const wire::FrameHeader& other) const {
+    return arrived < wire::payload_bytes(header) && header.type == other.type && header.communicator == other.communicator &&
+           header.destination == other.destination && header.source == other.source && header.call_class == other.call_class &&
+           header.sequence == other.sequence && header.ordinal == other.ordinal && header.length == other.length;
+  }
   /// What it takes of the sender's credit.
   [[nodiscard]] uint64_t cost() const { return (header.flags & wire::kEager) != 0 ? header.length + wire::FrameHeader::kBytes : 0; }
 };

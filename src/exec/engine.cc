@@ -125,7 +125,7 @@ void Engine::advance_quick() {
 }
 
 void Engine::hurry() {
-  constexpr int kGlances = 64;  // some two microseconds
+  constexpr int kGlances = 64;  // the other threads of the process wait meanwhile
   for (int glances = 0; glances < kGlances && quick_.active(); ++glances) {
     if (quick_.glance()) {
       if (quick_.active()) advance_quick();
@@ -383,26 +383,19 @@ std::span<std::byte> Engine::keep_orphan(transport::PeerId from, const FrameHead
   return orphans_.back().early.payload.span();
 }
 
-namespace {
-bool same_frame(const FrameHeader& a, const FrameHeader& b) {
-  return a.type == b.type && a.communicator == b.communicator && a.destination == b.destination && a.source == b.source &&
-         a.call_class == b.call_class && a.sequence == b.sequence && a.ordinal == b.ordinal;
-}
-}  // namespace
-
 void Engine::on_landed(transport::PeerId from, const FrameHeader& header, uint64_t, uint64_t bytes) {
   Endpoint* endpoint = trusted(from, header);
   if (endpoint == nullptr) {
-    for (Orphan& orphan : orphans_) {
-      if (orphan.from == from && same_frame(orphan.early.header, header)) orphan.early.arrived += bytes;
-    }
+    const auto orphan = std::find_if(orphans_.rbegin(), orphans_.rend(),
+                                     [&](const Orphan& kept) { return kept.from == from && kept.early.is_landing(header); });
+    if (orphan != orphans_.rend()) orphan->early.arrived += bytes;
     return;
   }
   if (quick_.concerns(*endpoint, header)) return quick_.on_landed(header, bytes);
   if (Run* run = run_of(*endpoint, header); run != nullptr) return run->on_landed(header, bytes);
-  for (Early& early : endpoint->flows[static_cast<size_t>(header.source)].early) {
-    if (same_frame(early.header, header)) early.arrived += bytes;
-  }
+  auto& kept = endpoint->flows[static_cast<size_t>(header.source)].early;
+  const auto early = std::find_if(kept.rbegin(), kept.rend(), [&](const Early& one) { return one.is_landing(header); });
+  if (early != kept.rend()) early->arrived += bytes;
 }
 
 void Engine::on_bytes(transport::PeerId from, const FrameHeader& header, uint64_t, std::span<const std::byte> bytes) {

@@ -32,10 +32,14 @@ bool Quick::begin(Endpoint& endpoint, const Call& call) {
     call_.ticket = call.ticket;
     call_.caller = call.caller;
     if (!buffers_.bind(call_).ok()) return false;
+    ++core_.counters.repeated_calls;
   } else {
     if (!suits(endpoint, call)) return false;
     prepare(endpoint, call);
-    if (!buffers_.bind(call_).ok()) return false;
+    if (!buffers_.bind(call_).ok()) {
+      buffers_.forget();  // nothing is like this call: its moves were not worked out
+      return false;
+    }
     work_out();
   }
   std::fill_n(messages_.begin(), program_->recv_steps.size(), Message{});
@@ -79,8 +83,7 @@ bool Quick::take_early() {
         ++i;
         continue;
       }
-      if (early.arrived < wire::payload_bytes(early.header)) return false;
-      if (!take(early.header, {early.payload.data(), early.arrived})) return false;
+      if (early.arrived != early.header.length || !take(early.header, {early.payload.data(), early.header.length})) return false;
       endpoint_->take_early(flow, i);
     }
   }

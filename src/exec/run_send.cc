@@ -213,8 +213,9 @@ void Run::adopt(Early&& early) {
   }
   const std::span<std::byte> landing = on_frame(early.header);
   if (!running_ || landing.empty()) return;
-  std::copy_n(early.payload.data(), early.arrived, landing.data());
-  on_landed(early.header, early.arrived);
+  const uint64_t arrived = std::min<uint64_t>(early.arrived, landing.size());
+  std::copy_n(early.payload.data(), arrived, landing.data());
+  on_landed(early.header, arrived);
 }
 
 }  // namespace isthmus::exec

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <random>
@@ -197,8 +199,8 @@ TEST(Quick, GivesTheSameSumsWhereverItIsLeft) {
         team.wire.delays = seed % 2 * 0.7;
         team.wire.whole = seed % 3 * 0.5;
         for (int call = 0; call < 12; ++call) {
-          const size_t count = call % 3 == 0 ? team.wire.dice() % 300 : 77;  // alike and different
-          sum(team, *algorithm(name), count, call % 2 == 1, seed % 5 == 4 ? 30 * kMicrosecondNs : kMicrosecondNs);
+          const size_t count = call % 6 == 0 ? team.wire.dice() % 300 : 77;  // alike and different
+          sum(team, *algorithm(name), count, call / 3 % 2 == 1, seed % 5 == 4 ? 30 * kMicrosecondNs : kMicrosecondNs);
           if (testing::Test::HasFatalFailure()) return;
         }
         EXPECT_LE(team.pool.counters().lent_bytes, static_cast<uint64_t>(ranks) * (256 << 10)) << "only bounce buffers stay lent";
@@ -332,6 +334,100 @@ TEST(Quick, AnotherCallIsSuspect) {
   team.engines[0]->poll(1);
   EXPECT_EQ(suspicion.suspect, 1);
   team.endpoints[0]->observer = nullptr;
+}
+
+// Calls like the one before differ in buffers and scalar at most; whatever else changes in between must not be mistaken for one.
+TEST(Quick, CallsThatAreAlikeHaveTheirOwnBuffersAndScalars) {
+  Team team(2, 1);
+  const plan::Algorithm& how = *algorithm("one_shot");
+  std::array<std::shared_ptr<const Program>, 2> programs;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    auto plan = plan::build(
+        how,
+        {.collective = Collective::allreduce, .group = {.ranks = {}, .size = 2, .position = static_cast<int32_t>(rank)}, .map_in = true});
+    ASSERT_TRUE(plan.ok()) << plan.status().text();
+    programs[rank] = std::make_shared<const Program>(std::move(*plan));
+  }
+  std::deque<std::vector<int32_t>> kept;  // no two calls share memory
+  for (int32_t turn = 1; turn <= 5; ++turn) {
+    std::array<Ticket, 2> tickets;
+    std::vector<int32_t>* first_out = nullptr;
+    for (size_t rank = 0; rank < 2; ++rank) {
+      const std::vector<int32_t>& in = kept.emplace_back(9, turn);
+      std::vector<int32_t>& out = kept.emplace_back(9, -1);
+      if (rank == 0) first_out = &out;
+      Call call = team.call(how, rank, in, out, tickets[rank]);
+      call.program = programs[rank];
+      call.signature.scaled = call.scale_in = true;
+      call.kind_key = call.signature.kind_key(7, 1);
+      const int32_t scalar = turn * 10 + static_cast<int32_t>(rank);
+      std::memcpy(call.scalar.bytes.data(), &scalar, sizeof(scalar));
+      ASSERT_TRUE(team.engines[rank]->submit(*team.endpoints[rank], call).ok());
+    }
+    ASSERT_TRUE(team.finish(tickets, 1));
+    EXPECT_EQ(*first_out, std::vector<int32_t>(9, turn * (20 * turn + 1))) << "turn " << turn;
+  }
+  EXPECT_EQ(team.engines[0]->counters().repeated_calls, 4U);
+}
+
+TEST(Quick, ACommunicatorThatIsMadeAnewIsAnother) {
+  Team team(2, 1);
+  const std::vector<transport::PeerId> peers = {0, 1};
+  for (int turn = 0; turn < 4; ++turn) {
+    sum(team, *algorithm("one_shot"), 50, false, 1);
+    if (testing::Test::HasFatalFailure()) return;
+    for (size_t rank = 0; rank < 2; ++rank) {
+      const std::vector<transport::Transport*> transports(2, team.ends[rank].get());
+      team.engines[rank]->close(*team.endpoints[rank]);
+      team.endpoints[rank] = &team.engines[rank]->open(100 + static_cast<uint64_t>(turn), static_cast<int32_t>(rank), peers, transports);
+    }
+  }
+  EXPECT_EQ(team.engines[0]->counters().repeated_calls, 0U);
+}
+
+TEST(Quick, TwoCommunicatorsMayAlternate) {
+  Team team(2, 1);
+  const std::vector<transport::PeerId> peers = {0, 1};
+  std::vector<Endpoint*> others;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const std::vector<transport::Transport*> transports(2, team.ends[rank].get());
+    others.push_back(&team.engines[rank]->open(8, static_cast<int32_t>(rank), peers, transports));
+  }
+  for (int turn = 0; turn < 6; ++turn) {
+    sum(team, *algorithm("one_shot"), 50, false, 1);
+    if (testing::Test::HasFatalFailure()) return;
+    std::swap(team.endpoints, others);
+  }
+}
+
+// A peer that repeats a frame before the call begins must not make us copy more than there is room for.
+TEST(Quick, RepeatedEarlyFramesStayWithinBounds) {
+  for (const auto type : {wire::FrameType::data, wire::FrameType::offer}) {
+    for (const bool longer : {false, true}) {
+      Team team(2, 1);
+      std::vector<int32_t> in(64, 1), out(64, -1), theirs(64, 2);
+      Ticket ticket;
+      Call call = team.call(*algorithm("one_shot"), 0, in, out, ticket);
+      Call model = call;  // of the peer's first message
+      ASSERT_TRUE(team.engines[1]->submit(*team.endpoints[1], model).ok());
+      wire::FrameHeader header = team.wire.queues[0].front().header;
+      team.wire.queues[0].clear();
+      header.type = type;
+      header.flags = type == wire::FrameType::data ? uint8_t{wire::kEager} : uint8_t{0};
+      if (type == wire::FrameType::offer) header.length = wire::RemoteSpan::kBytes;
+      for (uint64_t copy = 0; copy < 100; ++copy) {
+        if (longer && copy == 1 && type == wire::FrameType::data) header.length *= 2;
+        const std::span<std::byte> landing = team.engines[0]->on_frame(1, header);
+        if (landing.empty()) break;  // out of credit
+        std::memset(landing.data(), 0, landing.size());
+        team.engines[0]->on_landed(1, header, 0, header.length);
+      }
+      (void)team.engines[0]->submit(*team.endpoints[0], call);
+      for (TimeNs time = 1; time < 5; ++time) team.engines[0]->poll(time);
+      team.engines[0]->fail(*team.endpoints[0], remote_error("the end", 1));
+      team.engines[0]->poll(9);
+    }
+  }
 }
 
 }  // namespace
