@@ -78,8 +78,8 @@ Result<std::unique_ptr<Library>> Library::make() {
                           .host = host.host_id,
                           .hostname = host.hostname,
                           .pid = host.pid,
-                          .cpus = static_cast<int32_t>(host.allowed_cpus),
-                          .cpu_set = host.cpu_set};
+                          .cpu_set = host.cpu_set,
+                          .cpu_quota = host.cpu_quota};
   ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(identity.process))));
   transport::SocketOptions sockets{.ifname = settings.socket_ifname,
                                    .family = settings.socket_family,

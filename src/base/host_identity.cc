@@ -69,7 +69,14 @@ CpuSet affinity() {
     while (!set.empty() && set.back() == 0) set.pop_back();
     return set;
   }
-  return {1};
+  return {};
+}
+
+/// What is not known may be any CPU.
+bool overlap(const CpuSet& a, const CpuSet& b) {
+  bool common = a.empty() || b.empty();
+  for (size_t word = 0; word < std::min(a.size(), b.size()); ++word) common = common || (a[word] & b[word]) != 0;
+  return common;
 }
 
 unsigned size_of(const CpuSet& set) {
@@ -110,24 +117,25 @@ std::optional<unsigned> cpus_of_quota(std::string_view cpu_max) {
   return std::max(1u, static_cast<unsigned>((*quota + *period - 1) / *period));
 }
 
-bool enough_cpus(const CpuSet& own, unsigned allowed_cpus, std::span<const CpuSet> ranks) {
+bool enough_cpus(const CpuSet& own, unsigned cpu_quota, std::span<const CpuSet> ranks) {
   CpuSet shared = own;
-  unsigned competitors = 0;
-  for (const CpuSet& other : ranks) {
-    bool meets = false;
-    for (size_t word = 0; word < std::min(own.size(), other.size()); ++word) meets = meets || (own[word] & other[word]) != 0;
-    if (!meets) continue;
-    ++competitors;
-    shared.resize(std::max(shared.size(), other.size()));
-    for (size_t word = 0; word < other.size(); ++word) shared[word] |= other[word];
+  std::vector<bool> competes(ranks.size());
+  size_t competitors = 0;
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (competes[rank] || !overlap(shared, ranks[rank])) continue;
+      competes[rank] = grows = true;
+      ++competitors;
+      shared.resize(std::max(shared.size(), ranks[rank].size()));
+      for (size_t word = 0; word < ranks[rank].size(); ++word) shared[word] |= ranks[rank][word];
+    }
   }
-  const bool limited = allowed_cpus < size_of(own);
-  return competitors <= (limited ? allowed_cpus : size_of(shared));
+  return competitors <= size_of(shared) && ranks.size() <= cpu_quota;
 }
 
 HostIdentity read_host_identity(const Settings& settings) {
-  HostIdentity host{.hostname = read_hostname(), .pid = getpid(), .cpu_set = affinity()};
-  host.allowed_cpus = std::max(1u, std::min(size_of(host.cpu_set), cpus_of_quotas()));
+  HostIdentity host{.hostname = read_hostname(), .pid = getpid(), .cpu_set = affinity(), .cpu_quota = cpus_of_quotas()};
   const HostFacts facts = read_facts();
   if (!settings.host_id.empty()) {
     host.host_id = hash_text(settings.host_id);

@@ -2,7 +2,6 @@
 // The card's bytes. Called at communicator set-up; decode() refuses malformed and oversized cards.
 #include "exec/card.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -20,7 +19,8 @@ std::vector<std::byte> ProcessCard::encode() const {
   std::vector<std::byte> bytes(64 + hostname.size() + kMaxCpuBytes + shm.size() + tcp.size());
   Writer writer(bytes);
   writer.u8(kVersion).fill(process).u64(host).i32(pid).sized_text(std::string_view(hostname).substr(0, kMaxText));
-  writer.sized_bytes(std::as_bytes(std::span(cpus).first(std::min(cpus.size(), kMaxCpuBytes / sizeof(uint64_t)))));
+  const bool writable = cpus.size() <= kMaxCpuBytes / sizeof(uint64_t);
+  writer.sized_bytes(std::as_bytes(std::span(cpus).first(writable ? cpus.size() : 0)));
   writer.sized_bytes(shm).sized_bytes(tcp);
   bytes.resize(writer.written());
   return bytes;

@@ -20,7 +20,7 @@ struct ProcessCard {
   uint64_t host = 0;
   std::string hostname;
   int32_t pid = 0;
-  CpuSet cpus;                      ///< on which it may run
+  CpuSet cpus;                      ///< on which it may run; not told where that is more than 4096
   std::vector<std::byte> shm, tcp;  ///< the transports' own blobs; empty: not reachable that way
 
   [[nodiscard]] std::vector<std::byte> encode() const;

@@ -29,8 +29,8 @@ struct Identity {
   uint64_t host = 0;     ///< equal for processes that may share memory
   std::string hostname;  ///< for messages
   int32_t pid = 0;
-  int32_t cpus = 1;  ///< CPUs this process may use at a time
-  CpuSet cpu_set;    ///< which
+  CpuSet cpu_set;                   ///< on which it may run
+  unsigned cpu_quota = UINT32_MAX;  ///< how many of them it may use at a time
 };
 
 class Process {
@@ -70,7 +70,7 @@ class Process {
 
   /// The CPUs of the ranks on this host, of one communicator: decides whether waiting may spin.
   void note_local_ranks(std::span<const CpuSet> ranks) {
-    may_spin_ = may_spin_ && enough_cpus(identity_.cpu_set, static_cast<unsigned>(identity_.cpus), ranks);
+    may_spin_ = may_spin_ && enough_cpus(identity_.cpu_set, identity_.cpu_quota, ranks);
   }
   [[nodiscard]] bool may_spin() const { return may_spin_; }
 

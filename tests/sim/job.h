@@ -34,7 +34,7 @@ class Job {
     for (int32_t rank = 0; rank < ranks; ++rank) {
       Rank added;
       added.host = world.add_host(fmt::format("h{}", rank));
-      exec::Identity identity{.process = {}, .host = 0, .hostname = fmt::format("h{}", rank), .pid = rank + 1, .cpus = 1};
+      exec::Identity identity{.process = {}, .host = 0, .hostname = fmt::format("h{}", rank), .pid = rank + 1};
       for (uint8_t& byte : identity.process) byte = static_cast<uint8_t>(world.dice().below(256));
       added.process = std::make_unique<exec::Process>(settings, identity, Logger::silent(), &world.network(added.host));
       ranks_.push_back(std::move(added));

@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bit>
 #include <set>
-#include <thread>
 
 #include "base/host_identity.h"
 
@@ -32,8 +32,8 @@ TEST(HostIdentity, SameForAllProcessesOfThisHost) {
   EXPECT_EQ(mine.warning, "");
   EXPECT_EQ(mine.pid, getpid());
   EXPECT_FALSE(mine.hostname.empty());
-  EXPECT_GE(mine.allowed_cpus, 1u);
-  EXPECT_LE(mine.allowed_cpus, std::thread::hardware_concurrency());
+  EXPECT_FALSE(mine.cpu_set.empty());
+  EXPECT_GE(mine.cpu_quota, 1u);
   const pid_t child = fork();
   if (child == 0) _exit(read_host_identity({}).host_id == mine.host_id ? 0 : 1);
   int status = 0;
@@ -70,7 +70,8 @@ TEST(HostIdentity, Affinity) {
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     if (sched_setaffinity(0, sizeof(one), &one) != 0) _exit(2);
-    _exit(read_host_identity({}).allowed_cpus == 1 ? 0 : 1);
+    const CpuSet set = read_host_identity({}).cpu_set;
+    _exit(!set.empty() && std::popcount(set.back()) == 1 ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -87,21 +88,26 @@ TEST(HostIdentity, Quotas) {
 }
 
 TEST(HostIdentity, KnowsWhetherThereIsACpuForEveryRank) {
-  const CpuSet all = {0b11}, first = {0b01}, second = {0b10}, far = {0, 1};
-  EXPECT_TRUE(enough_cpus(all, 2, std::vector{all, all})) << "nobody is bound";
-  EXPECT_FALSE(enough_cpus(all, 2, std::vector{all, all, all}));
-  EXPECT_TRUE(enough_cpus(first, 1, std::vector{first, second})) << "each has its own";
-  EXPECT_FALSE(enough_cpus(first, 1, std::vector{first, first, second})) << "two share one";
-  EXPECT_TRUE(enough_cpus(second, 1, std::vector{first, first, second})) << "but not this one";
-  EXPECT_FALSE(enough_cpus(first, 1, std::vector{first, all, all}));
-  EXPECT_TRUE(enough_cpus(far, 1, std::vector{far, all, all, all}));
+  constexpr unsigned kNoQuota = UINT32_MAX;
+  const CpuSet all = {0b11}, first = {0b01}, second = {0b10}, far = {0, 1}, unknown = {};
+  EXPECT_TRUE(enough_cpus(all, kNoQuota, std::vector{all, all})) << "nobody is bound";
+  EXPECT_FALSE(enough_cpus(all, kNoQuota, std::vector{all, all, all}));
+  EXPECT_TRUE(enough_cpus(first, kNoQuota, std::vector{first, second})) << "each has its own";
+  EXPECT_FALSE(enough_cpus(first, kNoQuota, std::vector{first, first, second})) << "two share one";
+  EXPECT_TRUE(enough_cpus(second, kNoQuota, std::vector{first, first, second})) << "but not this one";
+  EXPECT_FALSE(enough_cpus(first, kNoQuota, std::vector{first, all, all}));
+  EXPECT_FALSE(enough_cpus(first, kNoQuota, std::vector{first, all, second})) << "by way of a third";
+  EXPECT_TRUE(enough_cpus(far, kNoQuota, std::vector{far, all, all, all}));
+  EXPECT_FALSE(enough_cpus(first, kNoQuota, std::vector{first, unknown}));
   EXPECT_FALSE(enough_cpus(all, 1, std::vector{all, all})) << "a quota leaves one";
+  EXPECT_FALSE(enough_cpus(first, 1, std::vector{first, second})) << "also to ranks that are bound";
+  EXPECT_TRUE(enough_cpus(first, 2, std::vector{first, second}));
   EXPECT_TRUE(enough_cpus(all, 1, std::vector<CpuSet>{all}));
 }
 
 TEST(HostIdentity, FindsItsOwnCpus) {
   const HostIdentity host = read_host_identity(Settings{});
-  EXPECT_GE(host.allowed_cpus, 1u);
+  EXPECT_GE(host.cpu_quota, 1u);
   ASSERT_FALSE(host.cpu_set.empty());
   EXPECT_NE(host.cpu_set.back(), 0u);
 }
