@@ -11,30 +11,32 @@
 
 namespace compare {
 
-/// Floats that begin a page, touched, and how they are given back.
+/// Floats that begin a page, touched, and how their memory is given back.
 class Buffer {
  public:
   using Release = void (*)(float*);
 
   Buffer() = default;
-  /// Ordinary memory.
-  explicit Buffer(size_t floats) : Buffer(page_aligned(floats), floats, [](float* memory) { std::free(memory); }) {}
-  /// Memory that somebody else gave; null: there was none.
-  Buffer(float* memory, size_t floats, Release release) : memory_(memory, release), floats_(floats) {
+  /// Allocators need not align to pages, so `bytes_for` the floats are asked of them. Ordinary memory:
+  explicit Buffer(size_t floats)
+      : Buffer(static_cast<float*>(std::malloc(bytes_for(floats))), floats, [](float* memory) { std::free(memory); }) {}
+  /// `memory` of bytes_for(floats) that somebody else gave; null: there was none.
+  Buffer(float* memory, size_t floats, Release release) : memory_(memory, release) {
     if (memory_ == nullptr) throw std::bad_alloc();
-    std::fill(all().begin(), all().end(), 0.0F);
+    void* begin = memory;
+    size_t space = bytes_for(floats);
+    floats_ = {static_cast<float*>(std::align(kPageBytes, floats * sizeof(float), begin, space)), floats};
+    std::fill(floats_.begin(), floats_.end(), 0.0F);
   }
-  [[nodiscard]] float* data() const { return memory_.get(); }
-  [[nodiscard]] std::span<float> all() const { return {memory_.get(), floats_}; }
+  [[nodiscard]] static size_t bytes_for(size_t floats) { return floats * sizeof(float) + kPageBytes; }
+  [[nodiscard]] float* data() const { return floats_.data(); }
+  [[nodiscard]] std::span<float> all() const { return floats_; }
 
  private:
-  static float* page_aligned(size_t floats) {
-    constexpr size_t kPage = 4096;
-    return static_cast<float*>(std::aligned_alloc(kPage, (floats * sizeof(float) + kPage - 1) / kPage * kPage));
-  }
+  static constexpr size_t kPageBytes = 4096;
 
   std::unique_ptr<float[], Release> memory_{nullptr, [](float*) {}};
-  size_t floats_ = 0;
+  std::span<float> floats_;
 };
 
 }  // namespace compare

@@ -27,7 +27,7 @@ SCREENING_ROUNDS = 2
 SCREENING_LIMIT_MS = 20  # of a batch
 JOB_LIMIT_S = 60
 ONE_PROCESS = "allreduce -g 2"
-ORDINARY_FROM = 64 << 10  # smaller messages are copied through shared memory wherever they lie
+ORDINARY_FROM = 8 << 10  # smaller messages are copied through shared memory wherever they lie
 BATCHES = 3
 # Calls per batch, by the largest size that they are for.
 ITERATIONS = ((4 << 10, 400), (64 << 10, 100), (256 << 10, 40), (1 << 20, 16), (4 << 20, 6), (1 << 40, 2))

@@ -40,7 +40,7 @@ class Isthmus final : public Library {
 
   Buffer allocate(size_t floats) override {
     void* memory = nullptr;
-    check(ncclMemAlloc(&memory, floats * sizeof(float)), "ncclMemAlloc");
+    check(ncclMemAlloc(&memory, Buffer::bytes_for(floats)), "ncclMemAlloc");
     return {static_cast<float*>(memory), floats, [](float* given) { static_cast<void>(ncclMemFree(given)); }};
   }
 

@@ -28,7 +28,7 @@ class Mpi final : public Library {
 
   Buffer allocate(size_t floats) override {
     void* memory = nullptr;
-    MPI_Alloc_mem(static_cast<MPI_Aint>(floats * sizeof(float)), MPI_INFO_NULL, static_cast<void*>(&memory));
+    MPI_Alloc_mem(static_cast<MPI_Aint>(Buffer::bytes_for(floats)), MPI_INFO_NULL, static_cast<void*>(&memory));
     return {static_cast<float*>(memory), floats, [](float* given) { MPI_Free_mem(given); }};
   }
 

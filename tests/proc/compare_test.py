@@ -56,7 +56,8 @@ class Compare(unittest.TestCase):
 
     def test_wrong_use(self):
         for command in ((PROGRAMS / "compare_isthmus",), (PROGRAMS / "compare_isthmus", "allreduce:8"), (PROGRAMS / "compare_isthmus", "allreduce:8:0"),
-                        (PROGRAMS / "compare_isthmus", "--fast", "allreduce:8:1"), (PROGRAMS / "compare_isthmus", "--memory", "own", "allreduce:8:1"), (PROGRAMS / "compare_memory", "move:1:8"),
+                        (PROGRAMS / "compare_isthmus", "--fast", "allreduce:8:1"),
+                        (PROGRAMS / "compare_isthmus", "--memory", "own", "allreduce:8:1"), (PROGRAMS / "compare_memory", "move:1:8"),
                         (PROGRAMS / "compare_memory", "copy:0:8"), (PROGRAMS / "compare_growth", "many"),
                         (sys.executable, SOURCE / "perf/compare/compare.py", "--build", SOURCE / "include")):
             done = run(*command)

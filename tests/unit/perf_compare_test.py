@@ -96,7 +96,8 @@ class Texts(unittest.TestCase):
     def test_wrong_command_lines_are_refused_with_a_reason(self):
         for program, words, reason in ((comparison, ["--sizes", "8,4X"], "is no size"), (comparison, ["--rounds", "0"], "1 to 64"),
                                        (comparison, ["--collectives", "bcast"], "none of allreduce"), (comparison, ["--rond", "3"], "unrecognized"),
-                                       (comparison, ["--memory", "malloc"], "neither library"), (targets, ["--only", "sped"], "none of speed"), (targets, ["--strictly"], "unrecognized")):
+                                       (comparison, ["--memory", "malloc"], "neither library"),
+                                       (targets, ["--only", "sped"], "none of speed"), (targets, ["--strictly"], "unrecognized")):
             said = io.StringIO()
             with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
                 program.parse_arguments(words)
