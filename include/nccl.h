@@ -283,6 +283,8 @@ ncclResult_t pncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t pncclGroupEnd(void);
 
+#undef NCCL_ANY_INT
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -291,6 +291,8 @@ Status Communicator::begin(const Request& request, exec::Ticket& ticket) {
   call->ticket = &ticket;
   call->caller = &ticket;  // it waits for nothing else
   Status refused = process_.engine().submit(*endpoint_, *call);
+  call->ticket = nullptr;
+  call->caller = nullptr;
   if (!refused.ok()) fail(refused);  // nobody shall wait for a call that this rank could not begin
   return refused;
 }

@@ -204,6 +204,27 @@ TEST(Distance, ResultsGoPastTheCachesWhileReadersAreSlow) {
   }
 }
 
+TEST(Distance, LargeResultsAlwaysGoPastTheCaches) {
+  for (const uint64_t count : {uint64_t{2} << 20, uint64_t{3} << 20}) {  // 8 and 12 MiB
+    Job job(2);
+    job.target_.stream = [](void* dst, const void* src, size_t bytes) {
+      streamed_bytes += bytes;
+      std::memcpy(dst, src, bytes);
+    };
+    streamed_bytes = 0;
+    std::vector<std::vector<float>> in(2, std::vector<float>(count, 1.5F)), out(2, std::vector<float>(count));
+    Launch launch;
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      const auto at = static_cast<size_t>(rank);
+      job.allreduce(launch, rank, kRing, in[at].data(), out[at].data(), count);
+    }
+    ASSERT_TRUE(job.run(launch));
+    ASSERT_TRUE(launch.status().ok()) << launch.status().text();
+    for (const auto& result : out) ASSERT_EQ(result, std::vector<float>(count, 3));
+    EXPECT_EQ(streamed_bytes, count * sizeof(float) < (12 << 20) ? 0 : 2 * count * sizeof(float)) << "both results";
+  }
+}
+
 class Allreduce : public testing::TestWithParam<std::tuple<const plan::Algorithm*, int32_t, uint64_t, bool>> {};
 
 TEST_P(Allreduce, SumsOnEveryRank) {

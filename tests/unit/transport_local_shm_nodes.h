@@ -34,7 +34,7 @@ inline std::vector<std::byte> payload_of(uint64_t key, uint64_t bytes) {
   return out;
 }
 
-/// Checks order and content of frames made by Node::send(); lands every other one.
+/// Checks order and content of frames made by Node::send(); takes every third one whole if it may, lands every other one of the rest.
 class CheckingSink : public FrameSink {
  public:
   struct From {
@@ -57,6 +57,15 @@ class CheckingSink : public FrameSink {
     from.landing.assign(bytes, std::byte{0});
     return from.landing;
   }
+  bool on_whole(PeerId peer, const wire::FrameHeader& header, std::span<const std::byte> payload) override {
+    EXPECT_EQ(payload.size(), header.length);
+    EXPECT_FALSE(payload.empty());
+    if (header.key % 3 != 0) return false;
+    (void)on_frame(peer, header);
+    ++whole_frames;
+    piece(peer, header, 0, payload);
+    return true;
+  }
   void on_landed(PeerId peer, const wire::FrameHeader& header, uint64_t offset, uint64_t bytes) override {
     piece(peer, header, offset, std::span<const std::byte>(froms[peer].landing).subspan(offset, bytes));
   }
@@ -75,6 +84,7 @@ class CheckingSink : public FrameSink {
   std::function<void(PeerId, const wire::FrameHeader&)> when_frame;  ///< a whole frame is there
   std::function<void(SendToken)> when_sent;
   bool check_content = true;
+  uint64_t whole_frames = 0;
 
  private:
   void piece(PeerId peer, const wire::FrameHeader& header, uint64_t offset, std::span<const std::byte> bytes) {

@@ -31,6 +31,24 @@ TEST(Shm, CarriesEverySizeInOrderBothWays) {
   ASSERT_EQ(pair.a.sink.sent.size(), sizes.size());
   for (uint64_t i = 0; i < sizes.size(); ++i) ASSERT_EQ(pair.a.sink.sent[i], i + 1) << "completions come in order";
   EXPECT_TRUE(pair.a.notices.empty()) << pair.a.notices[0];
+  const auto may_come_whole = [&](uint64_t key) { return key % 3 == 0 && sizes[key] > 0 && sizes[key] <= pair.b.shm->whole_bytes(); };
+  uint64_t expected = 0;
+  for (uint64_t key = 0; key < sizes.size(); ++key) expected += may_come_whole(key) ? 1 : 0;
+  EXPECT_EQ(pair.b.sink.whole_frames, expected);
+}
+
+TEST(Shm, AGlanceTakesOneFrame) {
+  Pair pair;
+  EXPECT_FALSE(pair.b.shm->glance(1)) << "there is no connection";
+  EXPECT_FALSE(pair.b.shm->glance(9)) << "nor such a peer";
+  pair.connect();
+  EXPECT_FALSE(pair.b.shm->glance(1));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pair.a.send_new(2, 100).ok());
+  for (uint64_t taken = 1; taken <= 3; ++taken) {
+    EXPECT_TRUE(pair.b.shm->glance(1));
+    EXPECT_EQ(pair.b.sink.froms[1].frames, 1 + taken);
+  }
+  EXPECT_FALSE(pair.b.shm->glance(1));
 }
 
 TEST(Shm, CopiesWhatFitsAndMakesTheRestWait) {

@@ -138,7 +138,7 @@ bool ShmChannel::accept(const RingReader::Record& record) {
 
 bool ShmChannel::begin_frame(const RingReader::Record& record) {
   if (incoming_.arrived < incoming_.bytes) return broken("began a frame within another");
-  const uint64_t first = std::atomic_ref(*reinterpret_cast<const uint64_t*>(record.header)).load(std::memory_order_relaxed);
+  const uint64_t first = ring::word(record.header).load(std::memory_order_relaxed);
   if (!wire::decode_message(first, record.header + wire::frame::kFieldsAt, max_payload_bytes_, incoming_.header)) {
     const auto header = wire::decode_frame(first, incoming_.header, max_payload_bytes_);
     if (!header.ok()) return broken(header.status().text());

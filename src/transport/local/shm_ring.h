@@ -139,7 +139,7 @@ class RingReader {
  public:
   struct Record {
     ring::Kind kind = ring::Kind::nothing;
-    const std::byte* header = nullptr;  ///< 48 bytes that the peer may still change: copy, then decode
+    std::byte* header = nullptr;  ///< 48 bytes that the peer may still change: read each once
     std::span<const std::byte> payload;
   };
   enum class Found : uint8_t { nothing, record, broken };
