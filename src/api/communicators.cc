@@ -124,10 +124,15 @@ ncclResult_t pncclCommAbort(ncclComm_t comm) {
   });
 }
 
+// What has come since the last call may be what the error is about, and between calls nobody else may look at it.
 ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
-  return with_communicator("ncclCommGetAsyncError", comm, [&](Communicator& communicator) -> Status {
-    if (asyncError == nullptr) return isthmus::invalid_argument("the result pointer is NULL");
-    *asyncError = isthmus::api::report(communicator.state());
+  return entry([&](Library& library) -> Status {
+    Driver::Lock lock(library.driver());
+    auto communicator = library.find(comm);
+    if (!communicator.ok()) return communicator.status().with_context("ncclCommGetAsyncError");
+    if (asyncError == nullptr) return isthmus::invalid_argument("ncclCommGetAsyncError: the result pointer is NULL");
+    lock->poll(Driver::now());
+    *asyncError = isthmus::api::report((*communicator)->state());
     return {};
   });
 }

@@ -191,6 +191,34 @@ void Engine::adopt_early(Run& run) {
   }
 }
 
+// A call is over, so what waits for it, or an earlier one, came from a rank that made another call. (A call may need nothing of others,
+// and be over before it looks at what came early.)
+void Engine::drop_early(Endpoint& endpoint, uint32_t sequence) {
+  for (int32_t rank = 0; rank < endpoint.ranks && endpoint.early_frames > 0; ++rank) {
+    Flow& flow = endpoint.flows[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < flow.early.size();) {
+      const FrameHeader& header = flow.early[i].header;
+      if (header.call_class != wire::CallClass::collective || static_cast<int32_t>(header.sequence - sequence) > 0) {
+        ++i;
+        continue;
+      }
+      refuse_late(endpoint, header);
+      if (flow.early[i].arrived < wire::payload_bytes(header)) {
+        ++i;  // the rest still lands there: a later call drops it
+      } else {
+        (void)endpoint.take_early(flow, i);
+      }
+    }
+  }
+}
+
+// A frame of a collective that is over. Grants and wants may cross its end; a message means that the ranks made different calls.
+void Engine::refuse_late(Endpoint& endpoint, const FrameHeader& header) {
+  if (header.type != FrameType::data && header.type != FrameType::offer) return;
+  if (endpoint.observer != nullptr) endpoint.observer->on_suspect(header.source, header.call_class, header.sequence);
+  ++core_.counters.stray_frames;
+}
+
 void Engine::fail(Endpoint& endpoint, const Status& why) {
   if (endpoint.quick) make_run_of_quick();
   if (!endpoint.failure.ok()) return;
@@ -261,6 +289,7 @@ bool Engine::retire_finished() {
     const Status status = run->status();
     if (!status.ok() && endpoint.failure.ok()) explain(endpoint, status);
     if (lane.active == run) lane.active = nullptr;
+    if (run->call_class() == wire::CallClass::collective) drop_early(endpoint, run->signature().sequence);
     core_.recorder.end(run->record_number(), core_.now, status.code());
     if (core_.trace != nullptr) [[unlikely]]
       run->trace_call();
@@ -350,11 +379,8 @@ std::span<std::byte> Engine::keep_early(Endpoint& endpoint, const FrameHeader& h
   const Lane& lane = endpoint.lane(header.call_class);
   const bool over = header.call_class == wire::CallClass::collective && static_cast<int32_t>(header.sequence - lane.next_sequence) < 0 &&
                     (lane.active == nullptr || static_cast<int32_t>(header.sequence - lane.active->signature().sequence) < 0);
-  const bool control = wire::payload_bytes(header) == 0 && header.type != FrameType::data;
-  if (over && control) return {};  // a grant or want that crossed the end of its call
-  if (over) {                      // the ranks made different calls, and mine is over
-    if (endpoint.observer != nullptr) endpoint.observer->on_suspect(header.source, header.call_class, header.sequence);
-    ++core_.counters.stray_frames;
+  if (over) {
+    refuse_late(endpoint, header);
     return {};
   }
   const bool eager = (header.flags & wire::kEager) != 0;

@@ -113,6 +113,8 @@ class Engine final : public transport::FrameSink {
   [[nodiscard]] Run* run_of(Endpoint& endpoint, const wire::FrameHeader& header);
   std::span<std::byte> keep_early(Endpoint& endpoint, const wire::FrameHeader& header);
   std::span<std::byte> keep_orphan(transport::PeerId from, const wire::FrameHeader& header);
+  void drop_early(Endpoint& endpoint, uint32_t sequence);
+  void refuse_late(Endpoint& endpoint, const wire::FrameHeader& header);
   void on_flow_control(Endpoint& endpoint, const wire::FrameHeader& header);
   void start_next(Lane& lane);
   void adopt_early(Run& run);

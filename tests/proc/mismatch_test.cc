@@ -4,6 +4,7 @@
 // root, order or kind (collective, send, receive).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <thread>
@@ -128,6 +129,27 @@ TEST(Mismatch, EveryPairFailsOnBothSidesNamingBothCalls) {
       }
       EXPECT_LT(slowest_us, kPromisedUs) << first.name << " against " << second.name;
       std::printf("%-18s against %-18s both named, %7.1f ms\n", first.name, second.name, static_cast<double>(slowest_us) / 1000);
+    }
+  }
+}
+
+// Both have returned before either has seen the other's message, and make no other call: asking for the error is what finds it.
+TEST(Mismatch, BothSidesHadReturned) {
+  const auto kind = [](std::string_view name) {
+    return *std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& one) { return one.name == name; });
+  };
+  const Kind broadcast = kind("broadcast root 0"), reduce = kind("reduce root 0");
+  for (int again = 0; again < 30; ++again) {
+    const auto endings = run_team(2, [&](int32_t rank, ncclComm_t comm, Ending& ending) {
+      std::vector<float> in(100, 1), out(100);
+      for (int call = 0; call < 3; ++call) ncclAllReduce(in.data(), out.data(), 1, ncclFloat, ncclSum, comm, nullptr);
+      ending.before_us = moment_us();
+      note_failure(ending, (rank == 0 ? broadcast : reduce).call(in.data(), out.data(), comm), comm);
+    });
+    ASSERT_EQ(endings.size(), 2U);
+    for (size_t rank = 0; rank < 2; ++rank) {
+      ASSERT_EQ(endings[rank].result, ncclInvalidUsage) << "try " << again << ", rank " << rank << ": " << endings[rank].text.data();
+      EXPECT_LT(endings[rank].moment_us - endings[rank].before_us, kPromisedUs);
     }
   }
 }

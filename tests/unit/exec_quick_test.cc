@@ -336,6 +336,29 @@ TEST(Quick, AnotherCallIsSuspect) {
   team.endpoints[0]->observer = nullptr;
 }
 
+// A root that needs nothing of others is done at once, also if another rank's message of another call has been there before.
+TEST(Quick, AnotherCallIsSuspectThoughItCameEarly) {
+  const plan::Algorithm* broadcast = collectives::find(Collective::broadcast, "binomial");
+  const plan::Algorithm* reduce = collectives::find(Collective::reduce, "binomial");
+  for (const size_t elements : {size_t{4}, size_t{4000}}) {  // the short way and a run
+    Suspicion suspicion;
+    Team team(2, 1);
+    team.endpoints[0]->observer = &suspicion;
+    std::vector<int32_t> in(elements, 1), out(elements), more(elements, 1), result(elements);
+    Ticket first, second;
+    Call other = team.call(*reduce, 1, more, result, second, 0);
+    ASSERT_TRUE(team.engines[1]->submit(*team.endpoints[1], other).ok());
+    team.engines[0]->poll(1);
+    EXPECT_EQ(suspicion.suspect, -1) << "it may be of a call to come";
+    Call call = team.call(*broadcast, 0, in, out, first, 0);
+    ASSERT_TRUE(team.engines[0]->submit(*team.endpoints[0], call).ok());
+    for (TimeNs time = 2; time < 5; ++time) team.engines[0]->poll(time);
+    EXPECT_EQ(suspicion.suspect, 1) << elements << " elements";
+    EXPECT_TRUE(first.done);
+    team.endpoints[0]->observer = nullptr;
+  }
+}
+
 // Calls like the one before differ in buffers and scalar at most; whatever else changes in between must not be mistaken for one.
 TEST(Quick, CallsThatAreAlikeHaveTheirOwnBuffersAndScalars) {
   Team team(2, 1);
