@@ -126,6 +126,9 @@ struct PeerInfo {
   std::string host;                 ///< the peer's host name, for messages
 };
 
+/// A frame that uses nobody's memory and whose sender does not ask when it has gone: credit, a grant, that a message was taken.
+[[nodiscard]] inline bool is_word(std::span<const std::byte> payload, SendToken token) { return payload.empty() && token == kNoToken; }
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -155,9 +158,10 @@ class Transport {
   virtual Result<std::span<const std::byte>> view(PeerId peer, const wire::RemoteSpan& remote, uint64_t offset, uint64_t bytes,
                                                   std::span<std::byte> bounce) = 0;
 
-  /// Stops using memory of one rank of a communicator (its calls failed): queued sends whose header names it as source are dropped
-  /// without on_sent(), one that is partly out is completed with zeros, and payloads still landing for it go nowhere. After
-  /// this returns no memory handed to send() or returned by on_frame() for that rank is touched.
+  /// Stops using memory of one rank of a communicator (its calls failed, or it goes): queued sends whose header names it as source are
+  /// dropped without on_sent(), one that is partly out is completed with zeros, and payloads still landing for it go nowhere. After
+  /// this returns no memory handed to send() or returned by on_frame() for that rank is touched. Words (is_word()) still go out: a rank
+  /// that goes has done its part, and one that is slower may wait to hear that its message was taken.
   virtual void abandon(uint64_t communicator, int32_t rank) = 0;
 
   /// Moves what can be moved. True if anything happened.

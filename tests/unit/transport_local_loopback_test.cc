@@ -140,6 +140,15 @@ TEST_F(LoopbackTest, ForgetsWhatAnAbandonedRankSent) {
   EXPECT_EQ(sink.sent, (std::vector<SendToken>{6, 7}));
 }
 
+TEST_F(LoopbackTest, DeliversTheLastWordsOfAnAbandonedRank) {
+  ASSERT_TRUE(loopback.send(kSelf, {.type = wire::FrameType::done, .communicator = 4, .source = 5, .sequence = 9}, {}, kNoToken).ok());
+  loopback.abandon(4, 5);
+  std::vector<uint32_t> arrived;
+  sink.when_frame = [&](const wire::FrameHeader& header) { arrived.push_back(header.sequence); };
+  EXPECT_TRUE(loopback.poll(0));
+  EXPECT_EQ(arrived, (std::vector<uint32_t>{9})) << "somebody may wait to hear that a message was taken";
+}
+
 TEST_F(LoopbackTest, MayBeToldToAbandonWhileItDelivers) {
   for (const int32_t rank : {1, 2}) {
     sink.sent.clear();

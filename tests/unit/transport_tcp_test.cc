@@ -192,15 +192,18 @@ TEST_P(TcpTraffic, AbandonTakesMemoryBackFromSends) {
   ASSERT_TRUE(job[0].tcp->send(1, data_header(3, queued.size(), 77), queued, 4).ok());
   for (int i = 0; i < 3; ++i) (void)job[0].tcp->poll(job.now());
   ASSERT_EQ(job[0].sink.sent.size(), 1U);
+  const wire::FrameHeader word{.type = wire::FrameType::done, .communicator = kCommunicator, .source = 0, .destination = 1};
+  ASSERT_TRUE(job[0].tcp->send(1, word, {}, kNoToken).ok());
   job[0].tcp->abandon(kCommunicator, 0);
   std::fill(large.begin(), large.end(), std::byte{0xEE});  // ours again
-  ASSERT_TRUE(job.run_until([&] { return job[1].sink.complete_frames() == 3; }));
+  ASSERT_TRUE(job.run_until([&] { return job[1].sink.complete_frames() == 4; }));
   const std::vector<std::byte>& cut = job[1].sink.frames[1]->payload;
   EXPECT_EQ(cut.front(), std::byte{1});
   EXPECT_EQ(cut.back(), std::byte{0});
   EXPECT_EQ(std::count(cut.begin(), cut.end(), std::byte{0xEE}), 0);
-  EXPECT_EQ(job[1].sink.frames[2]->header.communicator, 77U) << "the queued frame is dropped, another communicator's stays";
-  EXPECT_TRUE(job[1].sink.frames[2]->payload == queued);
+  EXPECT_EQ(job[1].sink.frames[2]->header.type, wire::FrameType::done) << "what has no memory still goes out";
+  EXPECT_EQ(job[1].sink.frames[3]->header.communicator, 77U) << "the queued frame is dropped, another communicator's stays";
+  EXPECT_TRUE(job[1].sink.frames[3]->payload == queued);
   EXPECT_EQ(job[0].sink.sent, (std::vector<SendToken>{1, 4}));
 }
 

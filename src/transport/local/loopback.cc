@@ -76,7 +76,8 @@ void Loopback::abandon(uint64_t communicator, int32_t rank) {
   }
   for (size_t queued = queue_.size(); queued > 0; --queued) {
     const Queued frame = queue_.pop();
-    if (frame.header.communicator != communicator || frame.header.source != rank) queue_.push(frame);
+    const bool concerned = frame.header.communicator == communicator && frame.header.source == rank;
+    if (!concerned || is_word(frame.payload, frame.token)) queue_.push(frame);
   }
 }
 

@@ -86,7 +86,7 @@ void ShmChannel::abandon(uint64_t communicator, int32_t rank) {
   if (concerns(incoming_.header, incoming_.header.destination)) incoming_.abandoned = true;
   for (size_t queued = queue_.size(); queued > 0; --queued) {
     Outgoing frame = queue_.pop();
-    if (concerns(frame.header, frame.header.source)) {
+    if (concerns(frame.header, frame.header.source) && !is_word(frame.payload, frame.token)) {
       if (!frame.begun) continue;
       frame.abandoned = true;
       frame.token = kNoToken;

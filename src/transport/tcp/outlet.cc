@@ -19,7 +19,7 @@ constexpr std::array<std::byte, 64 << 10> kZeros{};
 }  // namespace
 
 void Outlet::push(const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token) {
-  if (header.type != wire::FrameType::data && payload.empty() && token == kNoToken) return urgent_.push(header);
+  if (header.type != wire::FrameType::data && is_word(payload, token)) return urgent_.push(header);
   queue_.push({.header = header, .payload = payload, .token = token});
 }
 
@@ -128,11 +128,7 @@ void Outlet::abandon(uint64_t communicator, int32_t rank) {
   for (size_t queued = queue_.size(); queued > 0; --queued) {
     const Frame frame = queue_.pop();
     if (frame.header.communicator != communicator || frame.header.source != rank) queue_.push(frame);
-  }
-  for (size_t queued = urgent_.size(); queued > 0; --queued) {
-    const wire::FrameHeader header = urgent_.pop();
-    if (header.communicator != communicator || header.source != rank) urgent_.push(header);
-  }
+  }  // what is urgent has no memory
   if (body_.left > 0 && body_.communicator == communicator && body_.source == rank) {
     body_.data = nullptr;
     body_.token = kNoToken;
