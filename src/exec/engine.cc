@@ -59,16 +59,19 @@ void Engine::close(Endpoint& endpoint) {
   if (endpoint.quick) make_run_of_quick();
   retire_finished();
   assert(endpoint.idle());
-  const uint64_t communicator = endpoint.communicator;
-  core_.recorder.add({.communicator = communicator, .rank = endpoint.rank, .moment = Moment::closed});
+  const Membership membership{endpoint.communicator, endpoint.rank};
+  core_.recorder.add({.communicator = endpoint.communicator, .rank = endpoint.rank, .moment = Moment::closed});
   add_traffic(endpoint, closed_traffic_);
   last_found_ = nullptr;
   quick_.forget(endpoint);
   std::erase_if(endpoints_, [&](const auto& owned) { return owned.get() == &endpoint; });
-  const bool last = std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& e) { return e->communicator == communicator; });
-  if (!last || !closed_.insert(communicator).second) return;
-  closed_in_order_.push(communicator);
+  if (!closed_.insert(membership).second) return;
+  closed_in_order_.push(membership);
   if (closed_in_order_.size() > kMostClosed) closed_.erase(closed_in_order_.pop());
+}
+
+bool Engine::has_ranks_of(uint64_t communicator) const {
+  return std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& e) { return e->communicator == communicator; });
 }
 
 Result<Run*> Engine::take_run() {
@@ -399,7 +402,8 @@ std::span<std::byte> Engine::keep_early(Endpoint& endpoint, const FrameHeader& h
 }
 
 std::span<std::byte> Engine::keep_orphan(transport::PeerId from, const FrameHeader& header) {
-  const bool unwanted = closed_.contains(header.communicator) || find(header.communicator, header.destination) != nullptr;
+  const bool unwanted =
+      closed_.contains({header.communicator, header.destination}) || find(header.communicator, header.destination) != nullptr;
   auto block = core_.pool.lend(unwanted ? 0 : std::min(wire::payload_bytes(header), core_.limits.eager_bytes));
   if (unwanted || orphans_.size() >= kMaxOrphans || wire::payload_bytes(header) > core_.limits.eager_bytes || !block.ok()) {
     ++core_.counters.stray_frames;

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -53,6 +54,8 @@ class Engine final : public transport::FrameSink {
                  std::span<transport::Transport* const> transports);
   /// The endpoint must be idle (failed calls are). Frames that still come for it are dropped.
   void close(Endpoint& endpoint);
+  /// True while a rank of the communicator is open in this process.
+  [[nodiscard]] bool has_ranks_of(uint64_t communicator) const;
 
   /// Queues a call; its number is put into `call.signature.sequence` (collectives). Fails, leaving the ticket alone, when the endpoint has
   /// failed or memory is short; afterwards every outcome is told by the ticket.
@@ -148,8 +151,10 @@ class Engine final : public transport::FrameSink {
   std::vector<std::unique_ptr<Run>> runs_;  ///< by slot
   std::vector<uint32_t> free_slots_;
   std::vector<Orphan> orphans_;
-  std::set<uint64_t> closed_;  ///< the latest communicators whose late frames are dropped rather than kept
-  Fifo<uint64_t> closed_in_order_;
+  using Membership = std::pair<uint64_t, int32_t>;  ///< communicator, rank
+  /// The latest whose late frames are dropped rather than kept. Other ranks of this process may yet open theirs.
+  std::set<Membership> closed_;
+  Fifo<Membership> closed_in_order_;
   uint32_t live_runs_ = 0;
   TimeNs last_watch_ns_ = 0;
   TimeNs same_incident_until_ns_ = 0;

@@ -124,7 +124,9 @@ Result<Process::Route> Process::route_to(const ProcessCard& card, uint64_t commu
 }
 
 void Process::forget_communicator(uint64_t communicator) {
-  for (const auto& transport : transports_) transport->forget_key(communicator);
+  if (!engine_.has_ranks_of(communicator)) {
+    for (const auto& transport : transports_) transport->forget_key(communicator);
+  }
   write_trace();
 }
 

@@ -61,7 +61,7 @@ class Process {
   };
   /// How to reach rank `rank` of a communicator, which lives in the process that `card` describes.
   Result<Route> route_to(const ProcessCard& card, uint64_t communicator, const Key& key, int32_t rank);
-  /// The communicator has no rank left in this process.
+  /// One rank of the communicator is closed. What all ranks of this process share stays until the last.
   void forget_communicator(uint64_t communicator);
   /// Connections to this process that were refused.
   [[nodiscard]] uint64_t refused_connections() const { return refused_connections_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that go without a word. fork(): the child is refused with a clear text, and neither its life nor its end touches the parent.
 // exit() without ncclCommDestroy, from any state: no crash, no hang, the others are told at once, nothing stays behind.
+// ncclCommDestroy right after a call, while other ranks of the same process are still in it, or not even there: nothing of it is lost.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -198,6 +199,43 @@ void exit_amid(Amid amid, int32_t leaver, useconds_t delay_us) {
     if (rank != leaver) expect_told(ending, leaver);
   }
   EXPECT_EQ(endings[static_cast<size_t>(leaver)].rank, -1);
+}
+
+// --- ncclCommDestroy -------------------------------------------------------------------------------------------------------------
+
+/// Comes, makes one call, and goes, again and again; `comm` stays.
+ncclResult_t come_and_go(ncclComm_t comm, int32_t rank, int times) {
+  std::vector<float> data(100'000);
+  ncclResult_t result = ncclSuccess;
+  for (int i = 0; result == ncclSuccess && i < times; ++i) {
+    ncclComm_t brief = nullptr;
+    result = ncclCommSplit(comm, 0, rank, &brief, nullptr);
+    const size_t count = i % 2 == 0 ? data.size() : 100;
+    if (result == ncclSuccess) result = ncclBroadcast(data.data(), data.data(), count, ncclFloat, i % 3, brief, nullptr);
+    if (result == ncclSuccess) result = ncclCommDestroy(brief);
+  }
+  return result;
+}
+
+TEST(Destroy, RightAfterACallTakesNothingFromRanksOfTheSameProcess) {
+  constexpr int32_t kThreads = 3;
+  const auto endings = run_team({.ranks = 1, .body = [](int32_t, ncclComm_t, Ending& ending) {
+                                   std::array<ncclComm_t, kThreads> comms{};
+                                   note(ending, ncclCommInitAll(comms.data(), kThreads, nullptr));
+                                   std::array<ncclResult_t, kThreads> results{};
+                                   std::vector<std::thread> threads;
+                                   for (int32_t rank = 0; rank < kThreads; ++rank) {
+                                     const auto at = static_cast<size_t>(rank);
+                                     threads.emplace_back([&, at, rank] { results[at] = come_and_go(comms[at], rank, 1500); });
+                                   }
+                                   for (std::thread& thread : threads) thread.join();
+                                   for (const ncclResult_t result : results) {
+                                     if (result != ncclSuccess) note(ending, result);
+                                   }
+                                   for (ncclComm_t comm : comms) ncclCommDestroy(comm);
+                                 }});
+  EXPECT_EQ(endings[0].result, ncclSuccess) << endings[0].words();
+  EXPECT_TRUE(endings[0].exited(0)) << "wait status " << endings[0].wait_status << " (-1: it hung)";
 }
 
 TEST(Exit, WithoutDestroyIsHarmlessAndTold) {

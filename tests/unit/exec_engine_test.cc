@@ -304,6 +304,37 @@ TEST(Engine, FramesOfLaterCallsWait) {
   EXPECT_EQ(d[0], 7.0F);
 }
 
+// A rank may have come, called and gone before another one of this process has opened its endpoint.
+TEST(Engine, FramesOutliveARankThatIsFaster) {
+  constexpr uint64_t kOther = 99;
+  Job job(1);
+  const std::vector<transport::PeerId> peers(3, 0);
+  const std::vector<transport::Transport*> transports(3, &job.loopback_);
+  const std::vector<std::byte> payload(10);
+  const auto send = [&](int32_t source, int32_t destination, uint32_t sequence) {
+    const wire::FrameHeader header{.type = wire::FrameType::data,
+                                   .flags = wire::kEager,
+                                   .communicator = kOther,
+                                   .source = source,
+                                   .destination = destination,
+                                   .sequence = sequence,
+                                   .length = payload.size()};
+    ASSERT_TRUE(job.loopback_.send(0, header, payload, transport::kNoToken).ok());
+    while (job.engine_.poll(0)) {
+    }
+  };
+  Endpoint& fastest = job.engine_.open(kOther, 0, peers, transports);
+  send(0, 1, 0);
+  job.engine_.close(fastest);
+  EXPECT_FALSE(job.engine_.has_ranks_of(kOther));
+  send(2, 1, 0);
+  send(2, 0, 0);  // too late
+  const Endpoint& slowest = job.engine_.open(kOther, 1, peers, transports);
+  EXPECT_TRUE(job.engine_.has_ranks_of(kOther));
+  EXPECT_EQ(slowest.early_frames, 2U);
+  EXPECT_EQ(job.engine_.counters().stray_frames, 1U);
+}
+
 TEST(Engine, SendsThatWaitedGoInPlanOrder) {
   Job job(2, {.eager_bytes = 1024});
   Witness witness(job.loopback_);
