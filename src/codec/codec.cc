@@ -1,11 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of codecs. This build moves elements as they are, so the list is empty; plans' codec steps are proved with
-// descriptors that the plan tests define themselves.
+// The codecs without parameters: what can be compared with "thc", and what it falls back to.
 #include "codec/codec.h"
 
-namespace isthmus::codec {
+#include "codec/baseline.h"
 
-std::span<const Codec* const> registry() { return {}; }
+namespace isthmus::codec {
+namespace {
+
+uint64_t no_scales(const Codec&, uint64_t) { return 0; }
+
+uint64_t bf16_bytes(const Codec&, uint64_t elements, uint32_t) { return elements * 2; }
+
+/// Every block has its scale, then its codes; the last may be short.
+template <uint32_t kBits>
+uint64_t block_bytes(const Codec&, uint64_t elements, uint32_t) {
+  return (elements + kBlockElements - 1) / kBlockElements * block_stride(kBits);
+}
+
+constexpr Codec kBf16 = {.name = "bf16",
+                         .id = 1,
+                         .homomorphic = false,
+                         .needs_scale = false,
+                         .block_elements = kBlockElements,
+                         .max_summands = 1,
+                         .encoded_bytes = bf16_bytes,
+                         .scale_bytes = no_scales};
+constexpr Codec kInt8 = {.name = "int8",
+                         .id = 2,
+                         .homomorphic = false,
+                         .needs_scale = false,
+                         .block_elements = kBlockElements,
+                         .max_summands = 1,
+                         .encoded_bytes = block_bytes<8>,
+                         .scale_bytes = no_scales};
+constexpr Codec kInt4 = {.name = "int4",
+                         .id = 3,
+                         .homomorphic = false,
+                         .needs_scale = false,
+                         .block_elements = kBlockElements,
+                         .max_summands = 1,
+                         .encoded_bytes = block_bytes<4>,
+                         .scale_bytes = no_scales};
+constexpr const Codec* kRegistry[] = {&kBf16, &kInt8, &kInt4};
+
+}  // namespace
+
+std::span<const Codec* const> registry() { return kRegistry; }
 
 const Codec* find(std::string_view name) {
   for (const Codec* codec : registry()) {

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/types.h"
+#include "kernels/thc.h"
 
 namespace isthmus::kernels {
 
@@ -45,6 +46,7 @@ struct Target {
   void (*copy)(void* dst, const void* src, size_t bytes);
   /// The same past the caches: for what another CPU reads next, or nobody soon. Visible to others once it has returned.
   void (*stream)(void* dst, const void* src, size_t bytes);
+  ThcKernels thc;
 };
 
 /// All targets that this CPU can run, worst (scalar) first.

@@ -214,7 +214,7 @@ constexpr void fill(Target& target) {
 }
 
 constexpr Target make_target(std::string_view name) {
-  Target target{.name = name, .reduce = {}, .map = {}, .copy = copy_bytes, .stream = stream_bytes};
+  Target target{.name = name, .reduce = {}, .map = {}, .copy = copy_bytes, .stream = stream_bytes, .thc = kScalarThc};
   fill<NativeLanes<int8_t>, DataType::int8>(target);
   fill<NativeLanes<uint8_t>, DataType::uint8>(target);
   fill<NativeLanes<int32_t>, DataType::int32>(target);

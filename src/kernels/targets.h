@@ -12,6 +12,29 @@ extern const Target kSse4Target;
 extern const Target kAvx2Target;
 extern const Target kAvx512Target;
 
+/// The scalar loops of the homomorphic codec (thc_scalar.cc), as ThcKernels describes them.
+namespace scalar {
+void load(float* to, const ThcInput& in, uint32_t elements);
+void store(const ThcOutput& out, const float* from);
+float squares(const float* from, uint32_t elements);
+void rotate(float* to, const float* from, const ThcKey& key, const ThcPlace& place, float factor);
+void unrotate(float* data, const ThcKey& key, const ThcPlace& place, float factor);
+void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const ThcKey& key, const ThcPlace& place,
+              const ThcQuantiser& q);
+void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
+                const codec::Thc& thc);
+void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc);
+}  // namespace scalar
+
+inline constexpr ThcKernels kScalarThc = {.load = scalar::load,
+                                          .store = scalar::store,
+                                          .squares = scalar::squares,
+                                          .rotate = scalar::rotate,
+                                          .unrotate = scalar::unrotate,
+                                          .quantise = scalar::quantise,
+                                          .accumulate = scalar::accumulate,
+                                          .levels = scalar::levels};
+
 /// Every target's copy.
 void copy_bytes(void* dst, const void* src, size_t bytes);
 

@@ -72,7 +72,8 @@ uint64_t region_bytes(const Plan& plan, const Region& region, const Binding& bin
   for (uint32_t cell = begin; cell < end; ++cell) {
     const uint64_t elements = binding.elements(cell, cell + 1);
     if (elements == 0) continue;
-    bytes += region.layout == Layout::scale ? plan.codec->scale_bytes(elements) : plan.codec->encoded_bytes(elements, region.summands);
+    bytes += region.layout == Layout::scale ? plan.codec->scale_bytes(*plan.codec, elements)
+                                            : plan.codec->encoded_bytes(*plan.codec, elements, region.summands);
   }
   return bytes;
 }

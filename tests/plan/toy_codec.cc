@@ -8,8 +8,8 @@ namespace isthmus::plan {
 
 namespace {
 
-uint64_t encoded_bytes(uint64_t elements, uint32_t summands) { return (elements + 3) / 4 * (summands > 15 ? 4 : 2); }
-uint64_t scale_bytes(uint64_t elements) { return (elements + 3) / 4 * sizeof(float); }
+uint64_t encoded_bytes(const codec::Codec&, uint64_t elements, uint32_t summands) { return (elements + 3) / 4 * (summands > 15 ? 4 : 2); }
+uint64_t scale_bytes(const codec::Codec&, uint64_t elements) { return (elements + 3) / 4 * sizeof(float); }
 
 /// The largest scale of all ranks: everybody tells everybody.
 Chunk exchange_scales(const Group& group, Builder& b, const Chunk& measured) {

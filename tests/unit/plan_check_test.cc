@@ -363,7 +363,7 @@ TEST(PlanCheck, EncodingsOfDifferentScalesDoNotAdd) {
 }
 
 TEST(PlanCheck, OtherCodecsCannotAdd) {
-  static constexpr auto bytes = [](uint64_t elements, uint32_t) { return elements; };
+  static constexpr auto bytes = [](const codec::Codec&, uint64_t elements, uint32_t) { return elements; };
   static constexpr codec::Codec kPlain = {.name = "plain",
                                           .id = 998,
                                           .homomorphic = false,
@@ -371,7 +371,7 @@ TEST(PlanCheck, OtherCodecsCannotAdd) {
                                           .block_elements = 1,
                                           .max_summands = 1,
                                           .encoded_bytes = bytes,
-                                          .scale_bytes = [](uint64_t) { return uint64_t{0}; }};
+                                          .scale_bytes = [](const codec::Codec&, uint64_t) { return uint64_t{0}; }};
   const auto emit = [](bool adds_encodings) {
     return [adds_encodings](const Shape& s, Builder& b) {
       const int32_t peer = 1 - s.group.position;

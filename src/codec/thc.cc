@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a Thc from its configuration: checks, tables, layout. Called by whoever opens a compressed communicator, and by tests.
+#include "codec/thc.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+
+#include "base/hash.h"
+#include "codec/normal.h"
+
+namespace isthmus::codec {
+namespace {
+
+constexpr uint16_t kThcId = 4;
+
+uint64_t units_of(uint64_t elements) { return (elements + kUnitElements - 1) / kUnitElements; }
+
+uint64_t encoded_bytes(const Codec& self, uint64_t elements, uint32_t summands) {
+  return units_of(elements) * (kUnitElements / 8) * self.thc->width(summands);
+}
+
+uint64_t scale_bytes(const Codec& self, uint64_t elements) { return self.thc->groups(elements) * sizeof(float); }
+
+Status check(const ThcConfig& config, uint32_t ranks) {
+  if (config.bits != 2 && config.bits != 3 && config.bits != 4 && config.bits != 8) {
+    return invalid_argument(fmt::format("thc: b={}, but an index has 2, 3, 4 or 8 bits", config.bits));
+  }
+  if (!(config.overflow >= 1e-9 && config.overflow <= 0.125)) {
+    return invalid_argument(fmt::format("thc: p={}, but the probability of clamping is from 1e-9 to 1/8", config.overflow));
+  }
+  if (!std::has_single_bit(config.group) || config.group < kMinGroup || config.group > kMaxGroup) {
+    return invalid_argument(
+        fmt::format("thc: group={}, but a group is a power of two from {} to {} elements", config.group, kMinGroup, kMaxGroup));
+  }
+  const uint32_t least = (1U << config.bits) - 1;
+  if (config.granularity < least || config.granularity > 255) {
+    return invalid_argument(fmt::format("thc: g={}, but with b={} it is from {} to 255 (or 0: chosen by the number of ranks)",
+                                        config.granularity, config.bits, least));
+  }
+  const uint64_t largest = uint64_t{ranks} * config.granularity;
+  if (ranks == 0 || largest >> kMaxSumBits != 0) {
+    return invalid_argument(fmt::format("thc: {} ranks with g={} make sums up to {}, but a sum has at most {} bits: up to {} ranks", ranks,
+                                        config.granularity, largest, kMaxSumBits, ((1U << kMaxSumBits) - 1) / config.granularity));
+  }
+  return {};
+}
+
+ThcConfig with_defaults(ThcConfig config, uint32_t ranks) {
+  if (config.granularity == 0 && ranks > 0 && config.bits <= 8) {
+    config.granularity = std::max(255 / ranks, (1U << config.bits) - 1);
+  }
+  if (config.overflow == 0) config.overflow = config.feedback ? 1.0 / 32 : 1.0 / 512;
+  return config;
+}
+
+uint64_t hash_of(const Thc& thc) {
+  const ThcConfig& config = thc.config;
+  Hasher hasher;
+  hasher.add(std::string_view("thc/1")).add(thc.ranks).add(config.bits).add(config.granularity);
+  hasher.add(std::bit_cast<uint64_t>(config.overflow)).add(std::bit_cast<uint64_t>(thc.clamp)).add(config.group);
+  hasher.add(config.layout).add(config.correlated).add(config.prescale).add(config.feedback);
+  for (uint32_t i = 0; i < thc.levels(); ++i) hasher.add(thc.table[i]);
+  return hasher.value();
+}
+
+void fill_tables(Thc& thc) {
+  const ThcConfig& config = thc.config;
+  thc.clamp = inverse_normal_tail(config.overflow / 2);
+  thc.table = best_table(thc.levels(), config.granularity, thc.clamp, true);
+  thc.uniform = config.granularity == thc.levels() - 1;
+  thc.gap.fill(1);
+  for (uint32_t i = 0; i + 1 < thc.levels(); ++i) thc.gap[i] = static_cast<uint8_t>(thc.table[i + 1] - thc.table[i]);
+  for (uint32_t i = 0; i <= Thc::kPrescaleSteps; ++i) {
+    thc.prescale[i] = config.prescale ? static_cast<float>(prescale_factor(thc.clamp, i * (1.0 / Thc::kPrescaleSteps))) : 1.0F;
+  }
+  thc.rounding_error = rounding_error(thc.table.data(), thc.levels(), config.granularity, thc.clamp);
+  thc.clamp_error = clamp_error(thc.clamp);
+}
+
+}  // namespace
+
+uint32_t Thc::width(uint32_t room) const {
+  if (room <= 1) return config.bits;
+  return static_cast<uint32_t>(std::bit_width(uint64_t{room} * config.granularity));
+}
+
+uint64_t Thc::groups(uint64_t elements) const {
+  return elements / config.group + static_cast<uint64_t>(std::popcount(units_of(elements % config.group)));
+}
+
+ThcGroup Thc::group(uint64_t elements, uint64_t index) const {
+  const uint64_t whole = elements / config.group;
+  if (index < whole) {
+    const bool columns = config.layout == ThcLayout::columns;
+    return {index * config.group, columns ? index : index * config.group, columns ? whole : 1, config.group};
+  }
+  uint64_t units = units_of(elements % config.group);
+  uint64_t first = whole * config.group;
+  for (uint64_t skip = index - whole; skip > 0; --skip) {
+    const uint64_t largest = std::bit_floor(units);
+    first += largest * kUnitElements;
+    units -= largest;
+  }
+  return {first, first, 1, static_cast<uint32_t>(std::bit_floor(units) * kUnitElements)};
+}
+
+double Thc::predicted_nmse(bool same) const {
+  // The pre-scale spreads the same noise over a larger signal: to first order nothing of the formula changes.
+  return (same ? rounding_error / ranks : rounding_error) + clamp_error;
+}
+
+Result<std::unique_ptr<const Thc>> make_thc(const ThcConfig& config, uint32_t ranks) {
+  auto thc = std::make_unique<Thc>();
+  thc->config = with_defaults(config, ranks);
+  thc->ranks = ranks;
+  ISTHMUS_TRY(check(thc->config, ranks));
+  fill_tables(*thc);
+  thc->hash = hash_of(*thc);
+  thc->codec = {.name = "thc",
+                .id = kThcId,
+                .homomorphic = true,
+                .needs_scale = true,
+                .block_elements = thc->config.group,
+                .max_summands = thc->max_summands(),
+                .encoded_bytes = encoded_bytes,
+                .scale_bytes = scale_bytes,
+                .thc = thc.get()};
+  return std::unique_ptr<const Thc>(std::move(thc));
+}
+
+}  // namespace isthmus::codec

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meaning of the homomorphic codec, one element or one unit at a time: the definition that the scalar target loops over, that
+// device kernels share, and that every SIMD target matches bit for bit. No containers, no library calls. Nothing here can fail.
+// Must not be included by the objects that are compiled for one instruction set: these are ordinary inline functions.
+#pragma once
+
+#include <Random123/philox.h>
+
+#include <cstdint>
+
+#include "base/float_types.h"
+#include "kernels/thc_layout.h"
+
+namespace isthmus::kernels {
+
+/// One Philox 4x32-10 block.
+struct PhiloxBlock {
+  uint32_t word[4];
+};
+
+ISTHMUS_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+  const r123::Philox4x32::ctr_type counter = {{c0, c1, c2, c3}};
+  const r123::Philox4x32::key_type key = {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}};
+  const auto block = r123::Philox4x32()(counter, key);
+  return {{block[0], block[1], block[2], block[3]}};
+}
+
+/// The random words of one tile; `counter` holds the upper three words.
+ISTHMUS_HOST_DEVICE inline void philox_tile(uint32_t* words, uint64_t seed, uint64_t tile, const uint32_t* counter) {
+  for (uint32_t j = 0; j < kTileCounters; ++j) {
+    const PhiloxBlock block = philox(seed, static_cast<uint32_t>(tile * kTileCounters + j), counter[0], counter[1], counter[2]);
+    for (uint32_t k = 0; k < 4; ++k) words[kTileCounters * k + j] = block.word[k];
+  }
+}
+
+/// A rotated coordinate in 256ths of a table unit, 0 to 256 granularity, to nearest even.
+ISTHMUS_HOST_DEVICE inline uint32_t fixed_point(float y, float factor, float middle, float top) {
+  const float scaled = y * factor;
+  const float shifted = scaled + middle;
+  const float above = shifted > 0 ? shifted : 0;
+  const float clamped = above < top ? above : top;
+  const float lever = 8388608.0F;  // 2^23: its unit is one, so the sum is rounded there
+  const float sum = clamped + lever;
+  return __builtin_bit_cast(uint32_t, sum) & 0x7fffff;
+}
+
+/// The index of one of the two table values around u / 256, the upper one with the probability that makes the mean right.
+ISTHMUS_HOST_DEVICE inline uint32_t quantise_one(uint32_t u, uint32_t dither, const uint8_t* table, const uint8_t* gap, uint32_t levels) {
+  uint32_t k = 0;
+  for (uint32_t step = levels / 2; step > 0; step /= 2) {
+    if (u >= uint32_t{table[k + step]} * 256) k += step;
+  }
+  const uint32_t rest = u - uint32_t{table[k]} * 256;
+  return k + (dither * gap[k] + gap[k] / 2 < rest ? 1 : 0);
+}
+
+/// Packs 64 values in storage order into 8 * width bytes, plane by plane.
+ISTHMUS_HOST_DEVICE inline void pack_unit(uint8_t* dst, const uint16_t* values, uint32_t width) {
+  for (uint32_t shift = 0; shift < width;) {
+    const uint32_t bits = plane_bits(width - shift);
+    const uint32_t mask = (1U << bits) - 1;
+    for (uint32_t j = 0; j < 8 * bits; ++j) {
+      uint32_t byte = 0;
+      for (uint32_t field = 0; field < 8 / bits; ++field) byte |= (values[8 * bits * field + j] >> shift & mask) << (bits * field);
+      *dst++ = static_cast<uint8_t>(byte);
+    }
+    shift += bits;
+  }
+}
+
+ISTHMUS_HOST_DEVICE inline void unpack_unit(uint16_t* values, const uint8_t* src, uint32_t width) {
+  for (uint32_t i = 0; i < 64; ++i) values[i] = 0;
+  for (uint32_t shift = 0; shift < width;) {
+    const uint32_t bits = plane_bits(width - shift);
+    const uint32_t mask = (1U << bits) - 1;
+    for (uint32_t j = 0; j < 8 * bits; ++j) {
+      const uint32_t byte = *src++;
+      for (uint32_t field = 0; field < 8 / bits; ++field) {
+        uint16_t& value = values[8 * bits * field + j];
+        value = static_cast<uint16_t>(value | (byte >> (bits * field) & mask) << shift);
+      }
+    }
+    shift += bits;
+  }
+}
+
+/// The unnormalised Hadamard transform in place, from neighbours to halves.
+ISTHMUS_HOST_DEVICE inline void hadamard(float* data, uint32_t elements) {
+  for (uint32_t half = 1; half < elements; half *= 2) {
+    for (uint32_t block = 0; block < elements; block += 2 * half) {
+      for (uint32_t i = block; i < block + half; ++i) {
+        const float a = data[i], b = data[i + half];
+        data[i] = a + b;
+        data[i + half] = a - b;
+      }
+    }
+  }
+}
+
+/// The sum of squares: 64 sums of every 64th element, then halves onto halves.
+ISTHMUS_HOST_DEVICE inline float sum_of_squares(const float* data, uint32_t elements) {
+  float sums[64] = {};
+  for (uint32_t i = 0; i < elements; ++i) {
+    const float square = data[i] * data[i];
+    sums[i % 64] = sums[i % 64] + square;
+  }
+  for (uint32_t half = 32; half > 0; half /= 2) {
+    for (uint32_t i = 0; i < half; ++i) sums[i] = sums[i] + sums[i + half];
+  }
+  return sums[0];
+}
+
+}  // namespace isthmus::kernels

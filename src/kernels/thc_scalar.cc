@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The homomorphic codec's scalar kernels: plain loops over thc_arithmetic.h that define every result. Called through the scalar
+// table, and by vector kernels for what they have no vectors for (strides, other types, tails). Nothing can fail.
+#include <cstring>
+
+#include "kernels/float_environment.h"
+#include "kernels/targets.h"
+#include "kernels/thc_arithmetic.h"
+
+namespace isthmus::kernels::scalar {
+namespace {
+
+template <typename T>
+void load_as(float* to, const ThcInput& in) {
+  const auto* from = static_cast<const std::byte*>(in.data);
+  for (size_t i = 0; i < in.count; ++i) {
+    T value;
+    std::memcpy(&value, from + i * in.stride * sizeof(T), sizeof(T));
+    if constexpr (kIsMinifloat<T>) {
+      to[i] = value.to_float();
+    } else {
+      to[i] = value;
+    }
+  }
+}
+
+template <typename T>
+void store_as(const ThcOutput& out, const float* from) {
+  auto* to = static_cast<std::byte*>(out.data);
+  for (size_t i = 0; i < out.count; ++i) {
+    T value;
+    if constexpr (kIsMinifloat<T>) {
+      value = T::from_float(from[i]);
+    } else {
+      value = from[i];
+    }
+    std::memcpy(to + i * out.stride * sizeof(T), &value, sizeof(T));
+  }
+}
+
+void flip_signs(float* data, const ThcKey& key, const ThcPlace& place) {
+  const uint32_t counter[3] = {low_counter(key.op), 0, stream_counter(Stream::signs, key.op)};
+  uint32_t words[kTileWords];
+  for (uint32_t i = 0; i < place.elements; i += 32) {
+    const uint64_t position = place.position + i;
+    if (i == 0 || position % kSignTile == 0) philox_tile(words, key.seed, position / kSignTile, counter);
+    const uint32_t bits = words[position % kSignTile / 32];
+    for (uint32_t j = 0; j < 32; ++j) {
+      const uint32_t flipped = __builtin_bit_cast(uint32_t, data[i + j]) ^ (bits >> j) << 31;
+      data[i + j] = __builtin_bit_cast(float, flipped);
+    }
+  }
+}
+
+/// 64 table values that were added, in storage order.
+void read_unit(uint16_t* values, const uint8_t* src, uint32_t room, const codec::Thc& thc) {
+  unpack_unit(values, src, thc.width(room));
+  if (room > 1) return;
+  for (uint32_t i = 0; i < codec::kUnitElements; ++i) values[i] = thc.table[values[i]];
+}
+
+}  // namespace
+
+void load(float* to, const ThcInput& in, uint32_t elements) {
+  const DefaultFloatEnvironment environment(true);
+  if (in.type == DataType::float32) load_as<float>(to, in);
+  if (in.type == DataType::float16) load_as<Float16>(to, in);
+  if (in.type == DataType::bfloat16) load_as<BFloat16>(to, in);
+  if (in.residual != nullptr) {
+    for (size_t i = 0; i < in.count; ++i) to[i] = to[i] + in.residual[i * in.stride];
+  }
+  for (size_t i = in.count; i < elements; ++i) to[i] = 0;
+}
+
+void store(const ThcOutput& out, const float* from) {
+  if (out.type == DataType::float32) store_as<float>(out, from);
+  if (out.type == DataType::float16) store_as<Float16>(out, from);
+  if (out.type == DataType::bfloat16) store_as<BFloat16>(out, from);
+}
+
+float squares(const float* from, uint32_t elements) {
+  const DefaultFloatEnvironment environment(true);
+  return sum_of_squares(from, elements);
+}
+
+void rotate(float* to, const float* from, const ThcKey& key, const ThcPlace& place, float factor) {
+  const DefaultFloatEnvironment environment(true);
+  for (uint32_t i = 0; i < place.elements; ++i) to[i] = from[i] * factor;
+  flip_signs(to, key, place);
+  hadamard(to, place.elements);
+}
+
+void unrotate(float* data, const ThcKey& key, const ThcPlace& place, float factor) {
+  const DefaultFloatEnvironment environment(true);
+  hadamard(data, place.elements);
+  for (uint32_t i = 0; i < place.elements; ++i) data[i] = data[i] * factor;
+  flip_signs(data, key, place);
+}
+
+void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const ThcKey& key, const ThcPlace& place,
+              const ThcQuantiser& q) {
+  const DefaultFloatEnvironment environment(true);
+  uint16_t values[codec::kUnitElements];
+  uint32_t words[kTileWords];
+  for (uint32_t unit = 0; unit < place.elements; unit += codec::kUnitElements) {
+    const uint64_t position = place.position + unit;
+    if (unit == 0 || position % kDitherTile == 0) philox_tile(words, key.seed, position / kDitherTile, q.counter);
+    for (uint32_t at = 0; at < codec::kUnitElements; ++at) {
+      const uint32_t u = fixed_point(from[unit + element_at(at)], q.factor, q.middle, q.top);
+      const uint32_t word = words[position % kDitherTile / 4 + at / 4];
+      const uint32_t dither = ((word >> (at % 4 * 8)) + q.stratum) & 0xff;
+      const uint32_t index = quantise_one(u, dither, thc.table.data(), thc.gap.data(), thc.levels());
+      values[at] = static_cast<uint16_t>(room > 1 ? thc.table[index] : index);
+    }
+    pack_unit(dst, values, thc.width(room));
+    dst += codec::kUnitElements / 8 * thc.width(room);
+  }
+}
+
+void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
+                const codec::Thc& thc) {
+  uint16_t mine[codec::kUnitElements], other[codec::kUnitElements];
+  for (size_t unit = 0; unit < units; ++unit) {
+    read_unit(mine, a + unit * 8 * thc.width(a_room), a_room, thc);
+    read_unit(other, b + unit * 8 * thc.width(b_room), b_room, thc);
+    for (uint32_t i = 0; i < codec::kUnitElements; ++i) mine[i] = static_cast<uint16_t>(mine[i] + other[i]);
+    pack_unit(dst + unit * 8 * thc.width(room), mine, thc.width(room));
+  }
+}
+
+void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc) {
+  uint16_t values[codec::kUnitElements];
+  const auto middle = static_cast<int32_t>(summands * thc.config.granularity);
+  for (uint32_t unit = 0; unit < elements; unit += codec::kUnitElements) {
+    read_unit(values, src, room, thc);
+    src += codec::kUnitElements / 8 * thc.width(room);
+    for (uint32_t at = 0; at < codec::kUnitElements; ++at) {
+      to[unit + element_at(at)] = static_cast<float>(2 * static_cast<int32_t>(values[at]) - middle);
+    }
+  }
+}
+
+}  // namespace isthmus::kernels::scalar
