@@ -11,6 +11,7 @@
 
 #include "kernels/float_environment.h"
 #include "kernels/simd_lanes.h"
+#include "kernels/simd_thc.h"
 #include "kernels/targets.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -214,7 +215,7 @@ constexpr void fill(Target& target) {
 }
 
 constexpr Target make_target(std::string_view name) {
-  Target target{.name = name, .reduce = {}, .map = {}, .copy = copy_bytes, .stream = stream_bytes, .thc = kScalarThc};
+  Target target{.name = name, .reduce = {}, .map = {}, .copy = copy_bytes, .stream = stream_bytes, .thc = kThc};
   fill<NativeLanes<int8_t>, DataType::int8>(target);
   fill<NativeLanes<uint8_t>, DataType::uint8>(target);
   fill<NativeLanes<int32_t>, DataType::int32>(target);

@@ -67,7 +67,8 @@ TEST_P(KernelsThcTargets, Load) {
         std::vector<float> residual(256 * 3);
         for (float& value : residual) value = static_cast<float>(rng_.uniform());
         const size_t offset = count % 5;
-        const Bytes data = random_elements(rng_, type, 256 * 3 + 8);
+        Bytes data = random_elements(rng_, type, 256 * 3);
+        data.insert(data.begin(), offset, uint8_t{0});
         const ThcInput in = {.data = data.data() + offset,
                              .type = type,
                              .stride = stride,

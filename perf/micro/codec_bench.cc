@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speed of the homomorphic codec on one thread over 64 MiB of float32, in elements, beside a copy of the same elements; every target,
+// 8 ranks. Read the counters "items_per_second" as ratios within one run:
+//   codec_bench --benchmark_filter='avx512|copy' --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "kernels/reduce.h"
+
+namespace isthmus::kernels {
+namespace {
+
+constexpr size_t kElements = 16 << 20;
+constexpr uint32_t kRanks = 8;
+
+struct Work {
+  alignas(64) float data[codec::kMaxGroup];
+};
+
+std::unique_ptr<void, decltype(&std::free)> memory(size_t bytes) {
+  return {std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), std::free};
+}
+
+/// Everything that the benchmarks work on, made once.
+struct World {
+  decltype(memory(1)) in = memory(kElements * 4), out = memory(kElements * 4), encoded = memory(kElements / 2), sum = memory(kElements);
+  std::unique_ptr<const codec::Thc> thc;
+
+  explicit World(const codec::ThcConfig& config) : thc(codec::make_thc(config, kRanks).value()) {
+    auto* values = static_cast<float*>(in.get());
+    uint32_t state = 1;
+    for (size_t i = 0; i < kElements; ++i) {
+      state = state * 1664525U + 1013904223U;
+      values[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31F;
+    }
+    std::memset(out.get(), 1, kElements * 4);
+    std::memset(encoded.get(), 1, kElements / 2);
+    std::memset(sum.get(), 1, kElements);
+  }
+  template <class Function>
+  void for_groups(const Function& function) const {
+    const uint32_t group = thc->config.group;
+    for (size_t first = 0; first < kElements; first += group) function(first, ThcPlace{.position = first, .elements = group});
+  }
+  [[nodiscard]] ThcInput input(size_t first) const {
+    return {.data = static_cast<const float*>(in.get()) + first, .type = DataType::float32, .count = thc->config.group};
+  }
+};
+
+constexpr ThcKey kKey = {.seed = 7, .op = 3, .rank = 1, .ranks = kRanks};
+
+void measure(const World& world, const Target& target, Work& work) {
+  world.for_groups([&](size_t first, const ThcPlace& place) {
+    benchmark::DoNotOptimize(thc_measure(target, world.input(first), place.elements, work.data));
+  });
+}
+
+/// Measures too: an encoder that has not seen the elements before.
+void encode(const World& world, const Target& target, Work& work) {
+  world.for_groups([&](size_t first, const ThcPlace& place) {
+    const float scale = thc_measure(target, world.input(first), place.elements, work.data);
+    thc_encode(target, static_cast<uint8_t*>(world.encoded.get()) + first / 2, 1, world.input(first), nullptr, *world.thc, kKey, place,
+               scale, 1.02F * scale, work.data);
+  });
+}
+
+void accumulate(const World& world, const Target& target, Work&) {
+  auto* sum = static_cast<uint8_t*>(world.sum.get());
+  target.thc.accumulate(sum, kRanks, sum, kRanks, static_cast<const uint8_t*>(world.encoded.get()), 1, kElements / codec::kUnitElements,
+                        *world.thc);
+}
+
+void decode(const World& world, const Target& target, Work& work) {
+  world.for_groups([&](size_t first, const ThcPlace& place) {
+    const ThcOutput out = {.data = static_cast<float*>(world.out.get()) + first, .type = DataType::float32, .count = place.elements};
+    thc_decode(target, out, static_cast<const uint8_t*>(world.sum.get()) + first, kRanks, kRanks, 1, *world.thc, kKey, place, 0.5F,
+               work.data);
+  });
+}
+
+void both(const World& world, const Target& target, Work& work) {
+  encode(world, target, work);
+  decode(world, target, work);
+}
+
+void copy(const World& world, const Target& target, Work&) { target.copy(world.out.get(), world.in.get(), kElements * 4); }
+
+using Function = void (*)(const World&, const Target&, Work&);
+
+void run(benchmark::State& state, Function function, const World& world, const Target& target) {
+  Work work;
+  for (auto _ : state) {
+    function(world, target, work);
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kElements));
+}
+
+void add(const std::string& name, Function function, const World& world, const Target& target) {
+  benchmark::RegisterBenchmark(name.c_str(), [=, &world, &target](benchmark::State& state) {
+    run(state, function, world, target);
+  })->Unit(benchmark::kMillisecond);
+}
+
+}  // namespace
+}  // namespace isthmus::kernels
+
+int main(int argc, char** argv) {
+  using namespace isthmus::kernels;
+  const World table({}), identity({.granularity = 15});
+  add("copy", copy, table, select_target());
+  for (const Target* target : available_targets()) {
+    for (const auto& [name, world] : {std::pair{"g=31", &table}, {"g=15", &identity}}) {
+      add(fmt::format("measure/{}/{}", name, target->name), measure, *world, *target);
+      add(fmt::format("encode/{}/{}", name, target->name), encode, *world, *target);
+      add(fmt::format("accumulate/{}/{}", name, target->name), accumulate, *world, *target);
+      add(fmt::format("decode/{}/{}", name, target->name), decode, *world, *target);
+      add(fmt::format("encode_decode/{}/{}", name, target->name), both, *world, *target);
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
