@@ -316,6 +316,100 @@ inline void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summan
   }
 }
 
+// --- decoding sums of bytes ----------------------------------------------------------------------------------------------------
+// Levels of 8-bit sums are integers of at most 255 in magnitude, so every stage of their transform is exact whatever its order, and the
+// first seven fit 16 bits: twice as many elements in a vector.
+
+using ShortTag = hn::ScalableTag<int16_t>;
+using ShortVector = hn::Vec<ShortTag>;
+
+/// Pairs of elements in 32-bit words, among words at distance kHalf.
+template <uint32_t kHalf>
+HWY_INLINE ShortVector butterfly_words(ShortVector v) {
+  const ShortTag d;
+  const WordTag d32;
+  const WordVector words = hn::BitCast(d32, v);
+  WordVector swapped = words;
+  if constexpr (kHalf == 1) swapped = hn::Reverse2(d32, words);
+  if constexpr (kHalf == 2) swapped = hn::Shuffle1032(words);
+  if constexpr (kHalf == 4) swapped = hn::SwapAdjacentBlocks(words);
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (kHalf == 8) swapped = hn::ConcatLowerUpper(d32, words, words);
+#endif
+  const ShortVector other = hn::BitCast(d, swapped);
+  const auto upper = hn::Ne(hn::And(hn::Iota(d32, 0), hn::Set(d32, kHalf)), hn::Zero(d32));
+  return hn::BitCast(d, hn::IfThenElse(upper, hn::BitCast(d32, hn::Sub(other, v)), hn::BitCast(d32, hn::Add(v, other))));
+}
+
+HWY_INLINE ShortVector transform_words(ShortVector v) {
+  v = butterfly_words<2>(butterfly_words<1>(v));
+  if constexpr (kLanes > 4) v = butterfly_words<4>(v);
+  if constexpr (kLanes > 8) v = butterfly_words<8>(v);
+  return v;
+}
+
+/// Both 16-bit halves of every word to floats: their sum at `to`, their difference 32 elements on.
+HWY_INLINE void widen_pairs(float* to, ShortVector v) {
+  const FloatTag df;
+  const hn::RebindToSigned<WordTag> di;
+  const auto words = hn::BitCast(di, v);
+  const auto first = hn::ShiftRight<16>(hn::ShiftLeft<16>(words)), second = hn::ShiftRight<16>(words);
+  hn::Store(hn::ConvertTo(df, hn::Add(first, second)), df, to);
+  hn::Store(hn::ConvertTo(df, hn::Sub(first, second)), df, to + 32);
+}
+
+/// The transform of four units whose words are whole vectors: 256 elements.
+HWY_INLINE void transform_bytes(float* to, const uint8_t* src, ShortVector middle) {
+  const ShortTag d;
+  const hn::Repartition<uint16_t, ShortTag> d16;
+  ShortVector even[4], odd[4];  // of each unit: elements 0 to 15 with 32 to 47, and 16 to 31 with 48 to 63
+  for (uint32_t unit = 0; unit < 4; ++unit) {
+    const auto bytes = hn::BitCast(d16, hn::LoadU(ByteTag<>(), src + kUnit * unit));
+    const auto low = hn::BitCast(d, hn::And(bytes, hn::Set(d16, uint16_t{0xff}))), high = hn::BitCast(d, hn::ShiftRight<8>(bytes));
+    const auto sum = hn::Add(low, high), difference = hn::Sub(low, high);
+    even[unit] = transform_words(hn::Sub(hn::Add(sum, sum), hn::Add(middle, middle)));
+    odd[unit] = transform_words(hn::Add(difference, difference));
+  }
+  for (ShortVector* v : {even, odd}) {
+    for (uint32_t i = 0; i < 4; i += 2) {
+      const ShortVector a = v[i], b = v[i + 1];
+      v[i] = hn::Add(a, b);
+      v[i + 1] = hn::Sub(a, b);
+    }
+    for (uint32_t i = 0; i < 2; ++i) {
+      const ShortVector a = v[i], b = v[i + 2];
+      v[i] = hn::Add(a, b);
+      v[i + 2] = hn::Sub(a, b);
+    }
+  }
+  for (uint32_t unit = 0; unit < 4; ++unit) {
+    widen_pairs(to + kUnit * unit, even[unit]);
+    widen_pairs(to + kUnit * unit + 16, odd[unit]);
+  }
+}
+
+inline void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
+                   const ThcPlace& place, float factor) {
+  const Form form(thc, room);
+  const bool exact = form.width == 8 && !form.looked_up && summands * thc.config.granularity < 256;
+  if (place.elements < 8 * kLanes) {
+    levels(work, src, room, summands, place.elements, thc);
+    unrotate(work, key, place, factor);
+    if (to != work) std::memcpy(to, work, place.elements * sizeof(float));
+    return;
+  }
+  const DefaultFloatEnvironment environment(true);
+  if (kLanes == 16 && exact && place.elements >= 4 * kUnit) {
+    const auto middle = hn::Set(ShortTag(), static_cast<int16_t>(summands * thc.config.granularity));
+    for (uint32_t at = 0; at < place.elements; at += 4 * kUnit) transform_bytes(work + at, src + at, middle);
+    return finish_unrotating(to, work, key, place, factor, 4 * kUnit);
+  }
+  const FloatTag df;
+  levels(work, src, room, summands, place.elements, thc);
+  first_stages(work, place.elements, [&](uint32_t index) HWY_ATTR { return hn::Load(df, work + index); });
+  finish_unrotating(to, work, key, place, factor, 8 * kLanes);
+}
+
 inline constexpr ThcKernels kThc = {.load = load,
                                     .store = store,
                                     .squares = squares,
@@ -323,7 +417,8 @@ inline constexpr ThcKernels kThc = {.load = load,
                                     .unrotate = unrotate,
                                     .quantise = quantise,
                                     .accumulate = accumulate,
-                                    .levels = levels};
+                                    .levels = levels,
+                                    .decode = decode};
 
 }  // namespace
 }  // namespace isthmus::kernels::HWY_NAMESPACE

@@ -82,11 +82,16 @@ class Signs {
   /// kLanes elements from `index` on, with their signs.
   HWY_INLINE FloatVector flip(FloatVector v, uint32_t index) const {
     const FloatTag df;
-    const WordTag d32;
     const uint32_t at = offset_ + index;
+#if HWY_TARGET <= HWY_AVX3
+    const auto minus = hn::LoadMaskBits(df, reinterpret_cast<const uint8_t*>(words_) + at / 8);
+    return hn::IfThenElse(minus, hn::Neg(v), v);
+#else
+    const WordTag d32;
     const WordVector bits = hn::Set(d32, words_[at / 32] >> (at % 32));
     const WordVector top = hn::Shl(bits, hn::Sub(hn::Set(d32, 31), hn::Iota(d32, 0)));
     return hn::Xor(v, hn::BitCast(df, hn::And(top, hn::Set(d32, 0x80000000U))));
+#endif
   }
 
  private:
@@ -144,27 +149,30 @@ HWY_INLINE void first_stages(float* to, uint32_t elements, const In& in) {
   }
 }
 
-/// log2(kRadix) stages from distance `half` on; what is stored is out(vector, index).
+/// log2(kRadix) stages from distance `half` on; out(vector, index) stores.
 template <uint32_t kRadix, class Out>
-HWY_INLINE void stages(float* data, uint32_t elements, uint32_t half, const Out& out) {
+HWY_INLINE void stages(const float* data, uint32_t elements, uint32_t half, const Out& out) {
   const FloatTag df;
   for (uint32_t block = 0; block < elements; block += kRadix * half) {
     for (uint32_t i = block; i < block + half; i += kLanes) {
       FloatVector v[kRadix];
       for (uint32_t r = 0; r < kRadix; ++r) v[r] = hn::Load(df, data + i + r * half);
       transform_vectors<kRadix>(v);
-      for (uint32_t r = 0; r < kRadix; ++r) hn::Store(out(v[r], i + r * half), df, data + i + r * half);
+      for (uint32_t r = 0; r < kRadix; ++r) out(v[r], i + r * half);
     }
   }
 }
 
-/// All stages but those of first_stages; `out` is applied once to every vector, in the last ones.
+/// The stages from distance `half` on; out(vector, index) stores every vector, once, after the last.
 template <class Out>
-HWY_INLINE void other_stages(float* data, uint32_t elements, const Out& out) {
-  const auto keep = [](FloatVector v, uint32_t) HWY_ATTR { return v; };
-  uint32_t half = 8 * kLanes;
-  for (; elements / half > 8; half *= 8) stages<8>(data, elements, half, keep);
+HWY_INLINE void other_stages(float* data, uint32_t elements, uint32_t half, const Out& out) {
+  const FloatTag df;
+  const auto keep = [&](FloatVector v, uint32_t index) HWY_ATTR { hn::Store(v, df, data + index); };
+  constexpr uint32_t kMost = kLanes == 16 ? 16 : 8;  // vectors that registers hold
+  for (; elements / half > kMost; half *= 8) stages<8>(data, elements, half, keep);
   switch (elements / half) {
+    case 16:
+      return stages<kMost>(data, elements, half, out);
     case 8:
       return stages<8>(data, elements, half, out);
     case 4:
@@ -183,17 +191,25 @@ inline void rotate(float* to, const float* from, const ThcKey& key, const ThcPla
   const Signs signs(key, place);
   const FloatVector scale = hn::Set(df, factor);
   first_stages(to, place.elements, [&](uint32_t index) HWY_ATTR { return signs.flip(hn::Mul(hn::LoadU(df, from + index), scale), index); });
-  if (place.elements > 8 * kLanes) other_stages(to, place.elements, [](FloatVector v, uint32_t) HWY_ATTR { return v; });
+  if (place.elements == 8 * kLanes) return;
+  other_stages(to, place.elements, 8 * kLanes, [&](FloatVector v, uint32_t index) HWY_ATTR { hn::Store(v, df, to + index); });
+}
+
+/// The stages from distance `half` on, then factor and signs.
+HWY_INLINE void finish_unrotating(float* to, float* data, const ThcKey& key, const ThcPlace& place, float factor, uint32_t half) {
+  const FloatTag df;
+  const Signs signs(key, place);
+  const FloatVector scale = hn::Set(df, factor);
+  other_stages(data, place.elements, half,
+               [&](FloatVector v, uint32_t index) HWY_ATTR { hn::StoreU(signs.flip(hn::Mul(v, scale), index), df, to + index); });
 }
 
 inline void unrotate(float* data, const ThcKey& key, const ThcPlace& place, float factor) {
   if (place.elements < 8 * kLanes) return scalar::unrotate(data, key, place, factor);
   const DefaultFloatEnvironment environment(true);
   const FloatTag df;
-  const Signs signs(key, place);
-  const FloatVector scale = hn::Set(df, factor);
   first_stages(data, place.elements, [&](uint32_t index) HWY_ATTR { return hn::Load(df, data + index); });
-  other_stages(data, place.elements, [&](FloatVector v, uint32_t index) HWY_ATTR { return signs.flip(hn::Mul(v, scale), index); });
+  finish_unrotating(data, data, key, place, factor, 8 * kLanes);
 }
 
 inline float squares(const float* from, uint32_t elements) {

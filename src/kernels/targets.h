@@ -24,6 +24,8 @@ void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& 
 void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
                 const codec::Thc& thc);
 void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc);
+void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
+            const ThcPlace& place, float factor);
 }  // namespace scalar
 
 inline constexpr ThcKernels kScalarThc = {.load = scalar::load,
@@ -33,7 +35,8 @@ inline constexpr ThcKernels kScalarThc = {.load = scalar::load,
                                           .unrotate = scalar::unrotate,
                                           .quantise = scalar::quantise,
                                           .accumulate = scalar::accumulate,
-                                          .levels = scalar::levels};
+                                          .levels = scalar::levels,
+                                          .decode = scalar::decode};
 
 /// Every target's copy.
 void copy_bytes(void* dst, const void* src, size_t bytes);

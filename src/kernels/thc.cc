@@ -122,11 +122,14 @@ void thc_decode(const Target& target, const ThcOutput& out, const void* src, uin
                 const codec::Thc& thc, const ThcKey& key, const ThcPlace& place, float scale, float* work) {
   if (is_nan(scale) || scale == 0) {
     for (uint32_t i = 0; i < place.elements; ++i) work[i] = scale;
-  } else {
-    target.thc.levels(work, static_cast<const uint8_t*>(src), room, summands, place.elements, thc);
-    target.thc.unrotate(work, key, place, decode_factor(thc, place.elements, scale, summands, multiplier));
+    return target.thc.store(out, work);
   }
-  target.thc.store(out, work);
+  auto* direct = static_cast<float*>(out.data);
+  const bool whole = out.type == DataType::float32 && out.stride == 1 && out.count == place.elements &&
+                     reinterpret_cast<uintptr_t>(direct) % alignof(float) == 0;
+  target.thc.decode(whole ? direct : work, work, static_cast<const uint8_t*>(src), room, summands, thc, key, place,
+                    decode_factor(thc, place.elements, scale, summands, multiplier));
+  if (!whole) target.thc.store(out, work);
 }
 
 }  // namespace isthmus::kernels

@@ -73,6 +73,9 @@ struct ThcKernels {
                      const codec::Thc& thc);
   /// to[i] = 2 sum[i] - summands * granularity.
   void (*levels)(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc);
+  /// levels, then unrotate, the result in `to`, which has any alignment and may be `work`.
+  void (*decode)(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
+                 const ThcPlace& place, float factor);
 };
 
 /// This rank's scale of a group: the root of the mean square, never negative; 0x7fc00000 if anything in it is not finite. Scales are
