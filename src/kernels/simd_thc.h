@@ -269,12 +269,19 @@ inline void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a
   const bool nibbles = thc.config.bits == 4 && to.width == 8;
   if (nibbles && mine.width == 8 && b_room == 1) return add_nibbles(dst, a, b, units, thc);
   if (nibbles && other.width == 8 && a_room == 1) return add_nibbles(dst, b, a, units, thc);
-  Unit left, right;
-  for (; units > 0; --units, dst += 8 * to.width, a += 8 * mine.width, b += 8 * other.width) {
-    mine.read(left, a, tables);
-    other.read(right, b, tables);
-    add_units(left, right);
-    to.write(dst, left);
+  // Several at a time: bytes that were just stored in pieces cannot be loaded as a whole for a while.
+  constexpr size_t kBatch = 8;
+  Unit left[kBatch], right[kBatch];
+  while (units > 0) {
+    const size_t batch = units < kBatch ? units : kBatch;
+    for (size_t i = 0; i < batch; ++i) mine.read(left[i], a + i * 8 * mine.width, tables);
+    for (size_t i = 0; i < batch; ++i) other.read(right[i], b + i * 8 * other.width, tables);
+    for (size_t i = 0; i < batch; ++i) add_units(left[i], right[i]);
+    for (size_t i = 0; i < batch; ++i) to.write(dst + i * 8 * to.width, left[i]);
+    dst += batch * 8 * to.width;
+    a += batch * 8 * mine.width;
+    b += batch * 8 * other.width;
+    units -= batch;
   }
 }
 
@@ -389,7 +396,7 @@ HWY_INLINE void transform_bytes(float* to, const uint8_t* src, ShortVector middl
 }
 
 inline void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
-                   const ThcPlace& place, float factor) {
+                   const ThcPlace& place, float factor, bool past_caches) {
   const Form form(thc, room);
   const bool exact = form.width == 8 && !form.looked_up && summands * thc.config.granularity < 256;
   if (place.elements < 8 * kLanes) {
@@ -402,12 +409,12 @@ inline void decode(float* to, float* work, const uint8_t* src, uint32_t room, ui
   if (kLanes == 16 && exact && place.elements >= 4 * kUnit) {
     const auto middle = hn::Set(ShortTag(), static_cast<int16_t>(summands * thc.config.granularity));
     for (uint32_t at = 0; at < place.elements; at += 4 * kUnit) transform_bytes(work + at, src + at, middle);
-    return finish_unrotating(to, work, key, place, factor, 4 * kUnit);
+    return finish_unrotating(to, work, key, place, factor, 4 * kUnit, past_caches);
   }
   const FloatTag df;
   levels(work, src, room, summands, place.elements, thc);
   first_stages(work, place.elements, [&](uint32_t index) HWY_ATTR { return hn::Load(df, work + index); });
-  finish_unrotating(to, work, key, place, factor, 8 * kLanes);
+  finish_unrotating(to, work, key, place, factor, 8 * kLanes, past_caches);
 }
 
 inline constexpr ThcKernels kThc = {.load = load,

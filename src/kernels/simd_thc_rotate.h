@@ -4,6 +4,7 @@
 // thc_arithmetic.h bit for bit. Nothing here can fail.
 #pragma once
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/float_environment.h"
@@ -196,12 +197,17 @@ inline void rotate(float* to, const float* from, const ThcKey& key, const ThcPla
 }
 
 /// The stages from distance `half` on, then factor and signs.
-HWY_INLINE void finish_unrotating(float* to, float* data, const ThcKey& key, const ThcPlace& place, float factor, uint32_t half) {
+HWY_INLINE void finish_unrotating(float* to, float* data, const ThcKey& key, const ThcPlace& place, float factor, uint32_t half,
+                                  bool past_caches) {
   const FloatTag df;
   const Signs signs(key, place);
   const FloatVector scale = hn::Set(df, factor);
-  other_stages(data, place.elements, half,
-               [&](FloatVector v, uint32_t index) HWY_ATTR { hn::StoreU(signs.flip(hn::Mul(v, scale), index), df, to + index); });
+  const auto result = [&](FloatVector v, uint32_t index) HWY_ATTR { return signs.flip(hn::Mul(v, scale), index); };
+  if (past_caches && reinterpret_cast<uintptr_t>(to) % HWY_MAX_BYTES == 0) {
+    other_stages(data, place.elements, half, [&](FloatVector v, uint32_t index) HWY_ATTR { hn::Stream(result(v, index), df, to + index); });
+    return hwy::FlushStream();
+  }
+  other_stages(data, place.elements, half, [&](FloatVector v, uint32_t index) HWY_ATTR { hn::StoreU(result(v, index), df, to + index); });
 }
 
 inline void unrotate(float* data, const ThcKey& key, const ThcPlace& place, float factor) {
@@ -209,7 +215,7 @@ inline void unrotate(float* data, const ThcKey& key, const ThcPlace& place, floa
   const DefaultFloatEnvironment environment(true);
   const FloatTag df;
   first_stages(data, place.elements, [&](uint32_t index) HWY_ATTR { return hn::Load(df, data + index); });
-  finish_unrotating(data, data, key, place, factor, 8 * kLanes);
+  finish_unrotating(data, data, key, place, factor, 8 * kLanes, false);
 }
 
 inline float squares(const float* from, uint32_t elements) {

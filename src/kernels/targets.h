@@ -25,7 +25,7 @@ void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, 
                 const codec::Thc& thc);
 void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc);
 void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
-            const ThcPlace& place, float factor);
+            const ThcPlace& place, float factor, bool past_caches);
 }  // namespace scalar
 
 inline constexpr ThcKernels kScalarThc = {.load = scalar::load,

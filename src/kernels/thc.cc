@@ -128,7 +128,7 @@ void thc_decode(const Target& target, const ThcOutput& out, const void* src, uin
   const bool whole = out.type == DataType::float32 && out.stride == 1 && out.count == place.elements &&
                      reinterpret_cast<uintptr_t>(direct) % alignof(float) == 0;
   target.thc.decode(whole ? direct : work, work, static_cast<const uint8_t*>(src), room, summands, thc, key, place,
-                    decode_factor(thc, place.elements, scale, summands, multiplier));
+                    decode_factor(thc, place.elements, scale, summands, multiplier), whole && out.past_caches);
   if (!whole) target.thc.store(out, work);
 }
 

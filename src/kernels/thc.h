@@ -37,6 +37,7 @@ struct ThcOutput {
   DataType type;
   size_t stride = 1;
   size_t count;
+  bool past_caches = false;  ///< for results so large that nobody would find them there
 };
 
 /// One group in one call: where it is, how large.
@@ -73,9 +74,10 @@ struct ThcKernels {
                      const codec::Thc& thc);
   /// to[i] = 2 sum[i] - summands * granularity.
   void (*levels)(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc);
-  /// levels, then unrotate, the result in `to`, which has any alignment and may be `work`.
+  /// levels, then unrotate, the result in `to`, which has any alignment and may be `work`; with past_caches stored past the caches
+  /// where that can be.
   void (*decode)(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
-                 const ThcPlace& place, float factor);
+                 const ThcPlace& place, float factor, bool past_caches);
 };
 
 /// This rank's scale of a group: the root of the mean square, never negative; 0x7fc00000 if anything in it is not finite. Scales are

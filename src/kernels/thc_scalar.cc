@@ -141,7 +141,7 @@ void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uin
 }
 
 void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
-            const ThcPlace& place, float factor) {
+            const ThcPlace& place, float factor, bool /*past_caches*/) {
   levels(work, src, room, summands, place.elements, thc);
   unrotate(work, key, place, factor);
   if (to != work) std::memcpy(to, work, place.elements * sizeof(float));
