@@ -56,22 +56,6 @@ std::string read_hostname() {
   return name.data();
 }
 
-CpuSet affinity() {
-  for (int cpus = 1024; cpus <= (1 << 16); cpus *= 2) {  // the kernel refuses masks shorter than its own
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(static_cast<size_t>(cpus)),
-                                                                [](cpu_set_t* set) { CPU_FREE(set); });
-    const size_t mask_bytes = CPU_ALLOC_SIZE(static_cast<size_t>(cpus));
-    if (sched_getaffinity(0, mask_bytes, mask.get()) != 0) continue;
-    CpuSet set(static_cast<size_t>(cpus) / 64);
-    for (size_t cpu = 0; cpu < static_cast<size_t>(cpus); ++cpu) {
-      if (CPU_ISSET_S(cpu, mask_bytes, mask.get())) set[cpu / 64] |= uint64_t{1} << cpu % 64;
-    }
-    while (!set.empty() && set.back() == 0) set.pop_back();
-    return set;
-  }
-  return {};
-}
-
 /// What is not known may be any CPU.
 bool overlap(const CpuSet& a, const CpuSet& b) {
   bool common = a.empty() || b.empty();
@@ -104,6 +88,22 @@ unsigned cpus_of_quotas() {
 
 }  // namespace
 
+CpuSet read_cpu_set() {
+  for (int cpus = 1024; cpus <= (1 << 16); cpus *= 2) {  // the kernel refuses masks shorter than its own
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(static_cast<size_t>(cpus)),
+                                                                [](cpu_set_t* set) { CPU_FREE(set); });
+    const size_t mask_bytes = CPU_ALLOC_SIZE(static_cast<size_t>(cpus));
+    if (sched_getaffinity(0, mask_bytes, mask.get()) != 0) continue;
+    CpuSet set(static_cast<size_t>(cpus) / 64);
+    for (size_t cpu = 0; cpu < static_cast<size_t>(cpus); ++cpu) {
+      if (CPU_ISSET_S(cpu, mask_bytes, mask.get())) set[cpu / 64] |= uint64_t{1} << cpu % 64;
+    }
+    while (!set.empty() && set.back() == 0) set.pop_back();
+    return set;
+  }
+  return {};
+}
+
 uint64_t host_id_of(const HostFacts& facts) {
   return Hasher().add(facts.boot_id).add(facts.ipc_namespace).add(facts.pid_namespace).add(facts.net_namespace).value();
 }
@@ -135,7 +135,7 @@ bool enough_cpus(const CpuSet& own, unsigned cpu_quota, std::span<const CpuSet> 
 }
 
 HostIdentity read_host_identity(const Settings& settings) {
-  HostIdentity host{.hostname = read_hostname(), .pid = getpid(), .cpu_set = affinity(), .cpu_quota = cpus_of_quotas()};
+  HostIdentity host{.hostname = read_hostname(), .pid = getpid(), .cpu_set = read_cpu_set(), .cpu_quota = cpus_of_quotas()};
   const HostFacts facts = read_facts();
   if (!settings.host_id.empty()) {
     host.host_id = hash_text(settings.host_id);

@@ -17,6 +17,9 @@ namespace isthmus {
 /// CPU i is bit i % 64 of word i / 64; no zero word at the end. Empty: not known.
 using CpuSet = std::vector<uint64_t>;
 
+/// The CPUs that this process may run on.
+CpuSet read_cpu_set();
+
 struct HostIdentity {
   uint64_t host_id = 0;             ///< processes with equal ids may share memory and read each other's
   std::string hostname;             ///< for messages only; may be qualified

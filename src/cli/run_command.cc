@@ -35,6 +35,7 @@ constexpr std::string_view kRunFooter =
 
 struct RunWords {
   RunOptions options;
+  std::string bind = "cpus";
   double grace_s = 10;
 };
 
@@ -53,6 +54,11 @@ void add_run(CLI::App& app, const std::vector<std::string>& command, Outcome& ou
       ->allow_extra_args(false);
   run->add_option("--directory", options.directory, "Where ranks start (default: here)");
   run->add_option("--remote-isthmus", options.remote_isthmus, "Path of this tool on other hosts (default: the same as here)");
+  run->add_option(
+         "--bind", words->bind,
+         "cpus: each rank runs on CPUs of its own, an equal part of the host's, where there is at least one for each; none: anywhere")
+      ->check(CLI::IsMember({"cpus", "none"}))
+      ->capture_default_str();
   run->add_option("--grace", words->grace_s, "Seconds that ranks get to end by themselves")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
@@ -66,6 +72,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& command, Outcome& ou
     chosen.command.insert(chosen.command.end(), command.begin(), command.end());
     if (chosen.command.empty()) throw CLI::ValidationError("run", "there is no program to run; give it after --");
     if (chosen.command.front().starts_with("-")) throw CLI::ValidationError("run", "unknown option " + chosen.command.front());
+    chosen.bind = words->bind == "cpus";
     chosen.grace_ns = std::llround(words->grace_s * 1e9);
     outcome.exit_code = run_launcher(chosen);
   });

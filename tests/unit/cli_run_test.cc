@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "cli/run/cpus.h"
 #include "cli/run/exchange.h"
 #include "cli/run/frame.h"
 #include "cli/run/hosts.h"
@@ -154,18 +155,46 @@ TEST(Output, TaggedLinesStayWhole) {
 }
 
 TEST(NodeOrder, SurvivesItsJson) {
-  const NodeOrder order = {
-      .size = 4, .first = 2, .count = 2, .argv = {"p", "a b"}, .environment = {"X=\"1\""}, .directory = "/d", .capture = true};
+  const NodeOrder order = {.size = 4,
+                           .first = 2,
+                           .count = 2,
+                           .argv = {"p", "a b"},
+                           .environment = {"X=\"1\""},
+                           .directory = "/d",
+                           .capture = true,
+                           .bind = false};
   const Result<NodeOrder> back = NodeOrder::from_json(order.to_json());
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->argv, order.argv);
   EXPECT_EQ(back->environment, order.environment);
   EXPECT_EQ(back->first, 2);
   EXPECT_TRUE(back->capture);
+  EXPECT_FALSE(back->bind);
   for (const char* text : {"", "{", "[]", "{\"size\":1}"}) EXPECT_FALSE(NodeOrder::from_json(text).ok()) << text;
   std::string no_program = order.to_json();
   no_program.replace(no_program.find("[\"p\",\"a b\"]"), 11, "[]");
   EXPECT_FALSE(NodeOrder::from_json(no_program).ok());
+}
+
+TEST(Cpus, AreSharedOutEvenlyInWholeCores) {
+  std::vector<CpuPlace> cpus;  // two packages of two cores of two threads, numbered as systems do: threads far apart
+  for (int cpu = 0; cpu < 8; ++cpu) cpus.push_back({.package = cpu / 2 % 2, .core = cpu % 2, .cpu = cpu});
+  EXPECT_EQ(share_cpus(cpus, 2), (std::vector<CpuSet>{{0b00110011}, {0b11001100}}));
+  EXPECT_EQ(share_cpus(cpus, 4), (std::vector<CpuSet>{{0b00010001}, {0b00100010}, {0b01000100}, {0b10001000}}));
+  EXPECT_EQ(share_cpus(cpus, 8).size(), 8U);
+  EXPECT_EQ(share_cpus(cpus, 3).size(), 3U);
+  EXPECT_TRUE(share_cpus(cpus, 9).empty()) << "fewer CPUs than ranks";
+  EXPECT_TRUE(share_cpus(cpus, 1).empty()) << "nobody to share with";
+  EXPECT_EQ(share_cpus({{.cpu = 3}, {.cpu = 130}}, 2), (std::vector<CpuSet>{{0b1000}, {0, 0, 0b100}}));
+}
+
+TEST(Cpus, AreFound) {
+  const CpuSet own = read_cpu_set();
+  const std::vector<CpuPlace> places = read_cpu_places(own);
+  ASSERT_FALSE(places.empty());
+  CpuSet again(own.size());
+  for (const CpuPlace& place : places) again[static_cast<size_t>(place.cpu) / 64] |= uint64_t{1} << place.cpu % 64;
+  EXPECT_EQ(again, own);
 }
 
 }  // namespace

@@ -4,12 +4,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <span>
 
 namespace isthmus::cli {
 namespace {
@@ -40,6 +42,7 @@ struct Launch {
   int exchange;
   int report;  ///< where errno goes if the program cannot be run
   pid_t parent;
+  std::span<const uint64_t> cpus;
 };
 
 [[noreturn]] void give_up(const Launch& launch) {
@@ -61,6 +64,8 @@ struct Launch {
   if (launch.output >= 0) dup2(launch.output, STDOUT_FILENO);
   if (launch.errors >= 0) dup2(launch.errors, STDERR_FILENO);
   fcntl(launch.exchange, F_SETFD, 0);  // this one passes through exec
+  // A system that forbids it places the rank itself.
+  if (!launch.cpus.empty()) (void)sched_setaffinity(0, launch.cpus.size_bytes(), reinterpret_cast<const cpu_set_t*>(launch.cpus.data()));
   if (chdir(launch.directory) != 0) give_up(launch);
   execvpe(launch.argv[0], launch.argv.data(), launch.environment.data());
   give_up(launch);
@@ -113,7 +118,8 @@ Result<Child> start_child(const ChildOrder& order) {
                          .errors = errors.write.get(),
                          .exchange = theirs.get(),
                          .report = report.write.get(),
-                         .parent = getpid()};
+                         .parent = getpid(),
+                         .cpus = order.cpus};
   child.pid = fork();
   if (child.pid < 0) return errno_error("fork", errno);
   if (child.pid == 0) become(launch);

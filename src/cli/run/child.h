@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/host_identity.h"
 #include "base/status.h"
 
 namespace isthmus::cli {
@@ -19,6 +20,7 @@ struct ChildOrder {
   std::string directory;
   bool inherit_input = false;  ///< else it reads /dev/null
   bool capture = false;        ///< else it writes where its node writes
+  CpuSet cpus;                 ///< where it shall run; empty: wherever its node may
 };
 
 /// A started rank and this process's ends of its connections.

@@ -174,7 +174,8 @@ NodeOrder Launcher::order_for(const Placement& placement, int size) const {
           .environment = passed_environment(options_.environment),
           .directory = options_.directory.empty() ? std::filesystem::current_path().string() : options_.directory,
           .capture = !here || options_.tag,
-          .inherit_input = here && isatty(STDIN_FILENO) == 0};
+          .inherit_input = here && isatty(STDIN_FILENO) == 0,
+          .bind = options_.bind};
 }
 
 Status Launcher::start() {

@@ -18,6 +18,7 @@ struct RunOptions {
   std::string directory;                 ///< "" : the current one
   std::string remote_isthmus;            ///< path of this tool on other hosts; "" : the same as here
   TimeNs grace_ns = 10 * kSecondNs;      ///< what the other ranks get to end by themselves after one has failed
+  bool bind = true;                      ///< give each rank CPUs of its own, if its host has enough
   bool tag = false;                      ///< put "[rank] " before each line of output
   std::vector<std::string> command;
 };

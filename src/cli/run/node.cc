@@ -17,6 +17,7 @@
 #include "base/settings.h"
 #include "base/text.h"
 #include "cli/run/child.h"
+#include "cli/run/cpus.h"
 #include "cli/run/exchange.h"
 #include "cli/run/frame.h"
 
@@ -143,6 +144,7 @@ bool Node::obey(const Frame& frame) {
 
 void Node::start(const NodeOrder& order) {
   const std::vector<std::string> inherited = whole_environment();
+  const std::vector<CpuSet> cpus = order.bind ? share_cpus(read_cpu_places(read_cpu_set()), order.count) : std::vector<CpuSet>();
   for (int at = 0; at < order.count; ++at) {
     const int number = order.first + at;
     ChildOrder child = {.argv = order.argv,
@@ -150,6 +152,7 @@ void Node::start(const NodeOrder& order) {
                         .directory = order.directory,
                         .inherit_input = order.inherit_input && number == 0,
                         .capture = order.capture};
+    if (!cpus.empty()) child.cpus = cpus[static_cast<size_t>(at)];
     for (const std::string& variable : order.environment) set_variable(child.environment, variable);
     set_variable(child.environment, fmt::format("ISTHMUS_RUN_RANK={}", number));
     set_variable(child.environment, fmt::format("ISTHMUS_RUN_SIZE={}", order.size));
@@ -261,7 +264,8 @@ std::string NodeOrder::to_json() const {
                      {"environment", environment},
                      {"directory", directory},
                      {"capture", capture},
-                     {"inherit_input", inherit_input}};
+                     {"inherit_input", inherit_input},
+                     {"bind", bind}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -274,7 +278,7 @@ Result<NodeOrder> NodeOrder::from_json(const std::string& text) {
   };
   const auto flag = [](const Json& value) { return value.is_boolean(); };
   if (!json.is_object() || is_bad("size", number) || is_bad("first", number) || is_bad("count", number) || is_bad("argv", texts) ||
-      is_bad("environment", texts) || is_bad("capture", flag) || is_bad("inherit_input", flag) ||
+      is_bad("environment", texts) || is_bad("capture", flag) || is_bad("inherit_input", flag) || is_bad("bind", flag) ||
       is_bad("directory", [](const Json& value) { return value.is_string(); }) || json["argv"].empty()) {
     return system_error("the order from isthmus run is not understood; do both hosts have the same version?");
   }
@@ -285,7 +289,8 @@ Result<NodeOrder> NodeOrder::from_json(const std::string& text) {
                    .environment = json["environment"],
                    .directory = json["directory"],
                    .capture = json["capture"],
-                   .inherit_input = json["inherit_input"]};
+                   .inherit_input = json["inherit_input"],
+                   .bind = json["bind"]};
 }
 
 int run_node(Fd in, Fd out) { return Node(std::move(in), std::move(out)).run(); }

@@ -21,6 +21,7 @@ struct NodeOrder {
   std::string directory;
   bool capture = false;        ///< carry the ranks' output to the launcher
   bool inherit_input = false;  ///< rank 0 reads what the node reads
+  bool bind = true;            ///< give each rank CPUs of its own, if there are enough
 
   [[nodiscard]] std::string to_json() const;
   static Result<NodeOrder> from_json(const std::string& text);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which CPUs each rank of a host gets: so many neighbouring ones as there are for each, whole cores and packages as far as possible. Ranks
+// that wait spin, and two that start on one CPU would keep each other from working until the system moves one of them. Called by
+// the node. What the system does not tell counts as one core for each CPU.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/host_identity.h"
+
+namespace isthmus::cli {
+
+/// Where a CPU sits.
+struct CpuPlace {
+  int package = 0, core = 0, cpu = 0;
+  friend auto operator<=>(const CpuPlace&, const CpuPlace&) = default;
+};
+
+/// The allowed CPUs with their places, as /sys tells them.
+std::vector<CpuPlace> read_cpu_places(const CpuSet& allowed);
+
+/// One set for each rank; nothing if there are fewer CPUs than ranks, or only one rank.
+std::vector<CpuSet> share_cpus(std::vector<CpuPlace> cpus, int ranks);
+
+}  // namespace isthmus::cli
