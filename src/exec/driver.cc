@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting and the progress thread. See driver.h. How a waiter waits: it polls; after a poll that moved nothing it spins if there is
-// a CPU for every rank of the host that it competes with, else it gives the CPU away; after a while it sleeps on the transports'
-// descriptors.
+// Waiting and the progress thread. See driver.h. How a waiter waits: it polls; after a poll that moved nothing it spins for
+// some microseconds if there is a CPU for every rank of the host that it competes with, then gives the CPU away between polls; after a
+// while it sleeps on the transports' descriptors.
 #include "exec/driver.h"
 
 #include <pthread.h>
@@ -24,6 +24,8 @@ namespace {
 
 // A sleeper costs its waker a system call and itself a scheduling delay of tens of microseconds, so it pays to look around first.
 constexpr TimeNs kSpinNs = 100 * kMicrosecondNs;
+// Whom we wait for may have been started on this very CPU, and nobody else moves it away before the system's next look at the load.
+constexpr TimeNs kAloneNs = 5 * kMicrosecondNs;
 constexpr TimeNs kYieldNs = 300 * kMicrosecondNs;
 // Reading the clock costs as much as a poll that finds nothing.
 constexpr uint32_t kSpinsPerLook = 8;
@@ -131,7 +133,7 @@ void Driver::make_progress(Lock& lock, const std::function<bool()>& done, TimeNs
     } else if (time - quiet_since > (may_spin ? kSpinNs : kYieldNs)) {
       block(lock, std::min(deadline_ns, time + kLongestSleepNs), inline_fds_);
       time = now();
-    } else if (may_spin) {
+    } else if (may_spin && time - quiet_since < kAloneNs) {
       relax();
     } else {
       let_others_in(lock);
