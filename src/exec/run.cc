@@ -355,11 +355,19 @@ void Run::arrived(uint32_t index, Inbound& message) {
   }
 }
 
+// The step waits for something else: its message is here.
+bool Run::has_arrived(uint32_t index) const {
+  const plan::Step& step = program_->plan.steps[index];
+  if (!step.receives()) return false;
+  const Inbound& message = inbound_[program_->inbound[index]];
+  return message.phase == Phase::staged && message.arrived == bytes_of(step.dst());
+}
+
 bool Run::involves(int32_t rank) const {
   const uint32_t peer = program_->peer_index(rank);
   if (peer == UINT32_MAX) return false;
   const Program::Peer& traffic = program_->peers[peer];
-  const auto open = [&](uint32_t step) { return pending_[step] != kDone; };
+  const auto open = [&](uint32_t step) { return pending_[step] != kDone && !has_arrived(step); };
   const auto* sends = program_->send_steps.data() + traffic.sends_begin;
   const auto* recvs = program_->recv_steps.data() + traffic.recvs_begin;
   return std::any_of(sends, sends + traffic.sends, open) || std::any_of(recvs, recvs + traffic.recvs, open);

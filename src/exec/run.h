@@ -200,6 +200,8 @@ class Run {
   void take_copy(uint32_t step, Inbound& message);
   void arrived(uint32_t step, Inbound& message);
 
+  [[nodiscard]] bool has_arrived(uint32_t step) const;
+
   // run_needs.cc
   [[nodiscard]] bool is_absent(uint32_t step) const;
   [[nodiscard]] bool is_held_by_peer(uint32_t step) const;

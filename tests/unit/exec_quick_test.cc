@@ -359,6 +359,32 @@ TEST(Quick, AnotherCallIsSuspectThoughItCameEarly) {
   }
 }
 
+// A rank that has done its part may go; what it sent is used when its turn comes.
+TEST(Quick, ARankThatHasDoneItsPartMayGo) {
+  for (const size_t elements : {size_t{4}, size_t{4000}}) {  // the short way and a run
+    Team team(3, 1);
+    std::vector<std::vector<int32_t>> in(3, std::vector<int32_t>(elements, 1)), out(3, std::vector<int32_t>(elements));
+    std::vector<Ticket> tickets(3);
+    const auto submit = [&](size_t rank) {
+      Call call = team.call(*algorithm("one_shot"), rank, in[rank], out[rank], tickets[rank]);
+      ASSERT_TRUE(team.engines[rank]->submit(*team.endpoints[rank], call).ok());
+    };
+    submit(0);
+    submit(2);
+    team.engines[0]->poll(1);  // rank 2's message is here, and waits for that of rank 1
+    const Status gone = remote_error("rank 2 is gone", 2);
+    team.engines[0]->on_peer_failed(2, gone);
+    team.engines[0]->condemn(*team.endpoints[0], 2, gone);
+    team.engines[0]->poll(2);
+    ASSERT_FALSE(tickets[0].done) << tickets[0].status.text();
+    submit(1);
+    for (TimeNs time = 3; time < 10 && !tickets[0].done; ++time) team.engines[0]->poll(time);
+    ASSERT_TRUE(tickets[0].done);
+    EXPECT_TRUE(tickets[0].status.ok()) << tickets[0].status.text();
+    EXPECT_EQ(out[0], std::vector<int32_t>(elements, 3));
+  }
+}
+
 // Calls like the one before differ in buffers and scalar at most; whatever else changes in between must not be mistaken for one.
 TEST(Quick, CallsThatAreAlikeHaveTheirOwnBuffersAndScalars) {
   Team team(2, 1);
