@@ -178,6 +178,7 @@ TEST(NodeOrder, SurvivesItsJson) {
 
 TEST(Cpus, AreSharedOutEvenlyInWholeCores) {
   std::vector<CpuPlace> cpus;  // two packages of two cores of two threads, numbered as systems do: threads far apart
+  cpus.reserve(8);
   for (int cpu = 0; cpu < 8; ++cpu) cpus.push_back({.package = cpu / 2 % 2, .core = cpu % 2, .cpu = cpu});
   EXPECT_EQ(share_cpus(cpus, 2), (std::vector<CpuSet>{{0b00110011}, {0b11001100}}));
   EXPECT_EQ(share_cpus(cpus, 4), (std::vector<CpuSet>{{0b00010001}, {0b00100010}, {0b01000100}, {0b10001000}}));

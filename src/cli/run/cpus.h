@@ -4,7 +4,7 @@
 // the node. What the system does not tell counts as one core for each CPU.
 #pragma once
 
-#include <span>
+#include <tuple>
 #include <vector>
 
 #include "base/host_identity.h"
@@ -14,7 +14,9 @@ namespace isthmus::cli {
 /// Where a CPU sits.
 struct CpuPlace {
   int package = 0, core = 0, cpu = 0;
-  friend auto operator<=>(const CpuPlace&, const CpuPlace&) = default;
+  friend bool operator<(const CpuPlace& a, const CpuPlace& b) {
+    return std::tie(a.package, a.core, a.cpu) < std::tie(b.package, b.core, b.cpu);
+  }
 };
 
 /// The allowed CPUs with their places, as /sys tells them.
