@@ -4,7 +4,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <vector>
 
 namespace isthmus::collectives {
 
@@ -85,15 +88,47 @@ power of two that is not above P. F: 0 if P is a power of two, else 1.
 |---|---|---|---|---|---|
 )";
 
+constexpr std::string_view kLegend = R"(
+steps: messages on the longest chain of messages that wait for each other; bytes: what a rank sends, on average over the ranks.
+P: ranks. N: bytes of the larger buffer. lg: logarithm to base 2. K: the largest power of two not above P. F: 0 if P is one, else 1.
+)";
+
+constexpr size_t kColumns = 6;
+using Row = std::array<std::string, kColumns>;
+
+std::vector<Row> rows() {
+  std::vector<Row> found;
+  for (const plan::Algorithm* algorithm : registry()) {
+    found.push_back({std::string(name_of(algorithm->collective)), std::string(algorithm->name), ranks_words(algorithm->needs),
+                     tunables_words(algorithm->tunables), std::string(algorithm->steps_formula), std::string(algorithm->bytes_formula)});
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string algorithms_markdown() {
   std::string page(kPageHead);
-  for (const plan::Algorithm* algorithm : registry()) {
-    page += fmt::format("| {} | {} | {} | {} | {} | {} |\n", name_of(algorithm->collective), algorithm->name, ranks_words(algorithm->needs),
-                        tunables_words(algorithm->tunables), algorithm->steps_formula, algorithm->bytes_formula);
+  for (const Row& row : rows()) {
+    for (const std::string& cell : row) page += fmt::format("| {} ", cell);
+    page += "|\n";
   }
   return page;
+}
+
+std::string algorithms_text() {
+  std::vector<Row> table = {{"collective", "algorithm", "ranks", "tunables", "steps", "bytes"}};
+  for (Row& row : rows()) table.push_back(std::move(row));
+  std::array<size_t, kColumns> widths{};
+  for (const Row& row : table) {
+    for (size_t at = 0; at < kColumns; ++at) widths[at] = std::max(widths[at], row[at].size());
+  }
+  std::string text;
+  for (const Row& row : table) {
+    for (size_t at = 0; at + 1 < kColumns; ++at) text += row[at] + std::string(widths[at] + 2 - row[at].size(), ' ');
+    text += row.back() + "\n";
+  }
+  return text + std::string(kLegend);
 }
 
 }  // namespace isthmus::collectives

@@ -23,4 +23,7 @@ std::string names_of(Collective collective, int32_t ranks = 0);
 /// docs/algorithms.md: name, ranks served, tunables, steps and bytes of each.
 std::string algorithms_markdown();
 
+/// The same table for a terminal.
+std::string algorithms_text();
+
 }  // namespace isthmus::collectives

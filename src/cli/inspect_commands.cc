@@ -82,8 +82,14 @@ void add_algorithms(CLI::App& app, Outcome&) {
   CLI::App* algorithms =
       app.add_subcommand("algorithms", "Lists every algorithm with its steps, the bytes each rank sends, and the ranks it serves");
   const auto json = std::make_shared<bool>(false);
+  const auto markdown = std::make_shared<bool>(false);
   algorithms->add_flag("--json", *json, "As JSON");
-  algorithms->callback([json] { fmt::print("{}", *json ? algorithms_json().dump(2) + "\n" : collectives::algorithms_markdown()); });
+  algorithms->add_flag("--markdown", *markdown, "The page docs/algorithms.md")->excludes("--json");
+  algorithms->callback([json, markdown] {
+    fmt::print("{}", *json       ? algorithms_json().dump(2) + "\n"
+                     : *markdown ? collectives::algorithms_markdown()
+                                 : collectives::algorithms_text());
+  });
 }
 
 }  // namespace isthmus::cli

@@ -29,6 +29,18 @@ struct PlanWords {
 
 constexpr size_t kElementBytes = 4;
 
+/// The full name of the algorithm that may have been meant, or "".
+std::string nearest_algorithm(std::string_view name) {
+  std::vector<std::string> full;
+  std::vector<std::string_view> candidates;
+  for (const plan::Algorithm* algorithm : collectives::registry()) {
+    full.push_back(fmt::format("{}:{}", name_of(algorithm->collective), algorithm->name));
+    candidates.push_back(algorithm->name);
+  }
+  candidates.insert(candidates.end(), full.begin(), full.end());
+  return std::string(nearest(name, candidates));
+}
+
 /// "allreduce:ring", or "ring" where only one collective has an algorithm of that name.
 Result<const plan::Algorithm*> find_algorithm(std::string_view name) {
   const plan::Algorithm* found = nullptr;
@@ -42,8 +54,10 @@ Result<const plan::Algorithm*> find_algorithm(std::string_view name) {
     }
     found = algorithm;
   }
-  if (found == nullptr) return invalid_argument(fmt::format("there is no algorithm '{}'; 'isthmus algorithms' lists them", name));
-  return found;
+  if (found != nullptr) return found;
+  const std::string meant = nearest_algorithm(name);
+  return invalid_argument(fmt::format("there is no algorithm '{}'{}; 'isthmus algorithms' lists them", name,
+                                      meant.empty() ? "" : fmt::format(", but there is '{}'", meant)));
 }
 
 Result<ReduceOp> find_op(std::string_view name) {

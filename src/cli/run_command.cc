@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/run/hosts.h"
 #include "cli/run/launcher.h"
 #include "cli/run/node.h"
 
@@ -45,7 +46,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& command, Outcome& ou
   CLI::App* run = app.add_subcommand("run", std::string(kRunHelp));
   const auto words = std::make_shared<RunWords>();
   RunOptions& options = words->options;
-  run->add_option("-n,--ranks", options.ranks, "Ranks to start");
+  run->add_option("-n,--ranks", options.ranks, "Ranks to start")->check(CLI::Range(1, kMaxRanks));
   run->add_option("--hosts", options.hosts, "Hosts, in the order of ranks: a,b divides the ranks evenly, a:2,b:4 says how many each");
   run->add_option("--agent", options.agent, "How to reach {host}")->capture_default_str();
   run->add_option("--env", options.environment, "NAME or NAME=VALUE to pass on; other hosts get only ISTHMUS_* and NCCL_* by themselves")

@@ -11,7 +11,10 @@ namespace {
 
 using isthmus::proc::Ended;
 using isthmus::proc::run_program;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string g_isthmus;  // set once by main
 
@@ -38,7 +41,10 @@ TEST(Tool, SettingsRefusesABadValueByItsName) {
 }
 
 TEST(Tool, AlgorithmsAsTableAndJson) {
-  EXPECT_THAT(tool({"algorithms"}).output, HasSubstr("| allreduce | ring |"));
+  const std::string table = tool({"algorithms"}).output;
+  EXPECT_THAT(table, ContainsRegex("allreduce +ring +"));
+  EXPECT_THAT(table, Not(HasSubstr("|")));
+  EXPECT_THAT(tool({"algorithms", "--markdown"}).output, HasSubstr("| allreduce | ring |"));
   const nlohmann::json rows = nlohmann::json::parse(tool({"algorithms", "--json"}).output, nullptr, false);
   ASSERT_TRUE(rows.is_array());
   EXPECT_EQ(rows[0]["collective"], "allreduce");
@@ -55,6 +61,44 @@ TEST(Tool, ShowsPlans) {
   EXPECT_THAT(dot.output, HasSubstr("digraph"));
   const Ended trace = tool({"plan", "show", "reduce_scatter:ring", "-n", "3", "--format", "trace", "--bytes", "3M"});
   EXPECT_TRUE(nlohmann::json::accept(trace.output)) << trace.output;
+}
+
+TEST(Tool, NamesAWrongCommandAndThoseThatThereAre) {
+  struct Case {
+    std::vector<std::string> words;
+    std::string said;
+  };
+  for (const Case& one :
+       {Case{{"nonsense"}, "there is no command 'isthmus nonsense'; known are: run, settings, algorithms, plan"},
+        Case{{"rnu", "-n", "2"}, "no command 'isthmus rnu'; did you mean 'run'?"}, Case{{"--bogus"}, "no option '--bogus'"},
+        Case{{}, "'isthmus' needs a command; known are: run,"}, Case{{"plan"}, "'isthmus plan' needs a command; known are: show;"},
+        Case{{"plan", "shwo"}, "no command 'isthmus plan shwo'; did you mean 'show'?"},
+        Case{{"help", "setings"}, "did you mean 'settings'?"}, Case{{"plan", "show", "allreduce:rnig"}, "but there is 'allreduce:ring'"}}) {
+    const Ended ended = tool(one.words);
+    EXPECT_EQ(ended.exit_code, 2) << one.said;
+    EXPECT_THAT(ended.output, HasSubstr(one.said));
+    EXPECT_THAT(ended.output, Not(HasSubstr("run-node")));
+  }
+}
+
+TEST(Tool, HelpAndVersionAreCommandsToo) {
+  EXPECT_EQ(tool({"help"}).output, tool({"--help"}).output);
+  EXPECT_THAT(tool({"help"}).output, HasSubstr("algorithms"));
+  EXPECT_EQ(tool({"help", "plan", "show"}).output, tool({"plan", "show", "--help"}).output);
+  EXPECT_THAT(tool({"help", "plan", "show"}).output, HasSubstr("--segments"));
+  EXPECT_THAT(tool({"version"}).output, StartsWith("isthmus "));
+  EXPECT_EQ(tool({"version"}).output, tool({"--version"}).output);
+  for (const char* word : {"help", "version", "--help", "-h"}) EXPECT_EQ(tool({word}).exit_code, 0) << word;
+}
+
+TEST(Tool, FailsWhereItsOutputDoesNotFit) {
+  for (const std::string words : {"settings", "settings --json", "algorithms", "plan show allreduce:ring", "--help", "version", "help run",
+                                  "run -n 2 -- echo one", "run -n 2 --tag -- echo one"}) {
+    const Ended ended = run_program({"/bin/sh", "-c", g_isthmus + " " + words + " 2>&1 >/dev/full"});
+    // a rank without --tag writes for itself; echo says so
+    EXPECT_EQ(ended.exit_code, 1) << words << ": " << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr(words.find("-- echo") == std::string::npos ? "No space left" : "write")) << words;
+  }
 }
 
 TEST(Tool, RefusesWhatDoesNotExist) {

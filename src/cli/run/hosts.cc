@@ -12,7 +12,6 @@
 namespace isthmus::cli {
 namespace {
 
-constexpr int kMaxRanks = 1 << 16;
 constexpr std::string_view kPlaceholder = "{host}";
 
 struct HostWord {

@@ -11,6 +11,8 @@
 
 namespace isthmus::cli {
 
+inline constexpr int kMaxRanks = 1 << 16;  ///< of a job
+
 /// Ranks [first, first + count) on one host. An empty name is this machine, reached without an agent.
 struct Placement {
   std::string host;
