@@ -62,6 +62,7 @@ class Root {
   struct Counters {
     uint64_t accepted = 0;    ///< connections
     uint64_t refused = 0;     ///< spoke another protocol, did not know the secret, or closed before proving it
+    uint64_t withdrawn = 0;   ///< closed without a word, or because another connection of their rank came first
     uint64_t timed_out = 0;   ///< no progress for 2 s
     uint64_t evicted = 0;     ///< silent, and their place was needed
     uint64_t duplicates = 0;  ///< proved the secret but claim a rank that another process holds
@@ -108,6 +109,14 @@ class Root {
     bool complete = false;  ///< the blob is here
     bool has_left = false;  ///< was here before
   };
+  /// Closed after its claim and before its proof.
+  struct Departure {
+    int32_t rank = 0;
+    transport::ProcessId process{};
+    transport::Address from;
+    Status why;
+    TimeNs until = 0;  ///< then it counts as refused
+  };
   /// Was told that it is refused; kept until it has read so.
   struct Farewell {
     Link link;
@@ -122,6 +131,8 @@ class Root {
   void serve_strangers(TimeNs now);
   /// True when the stranger is dealt with and gone.
   bool serve(Stranger& stranger, TimeNs now);
+  void depart(const Stranger& stranger, const Status& why, TimeNs now);
+  void judge_departures(TimeNs now);
   void admit(const wire::Hello& hello, std::unique_ptr<transport::Stream> stream, TimeNs now);
   void turn_away(Link link, std::string why, uint64_t& counter, TimeNs now);
   void serve_arrivals(bool everybody);
@@ -140,6 +151,7 @@ class Root {
   Key key_{};
   std::vector<std::unique_ptr<transport::Listener>> listeners_;
   std::vector<Stranger> strangers_;  ///< oldest first
+  std::vector<Departure> departures_;
   std::vector<Farewell> farewells_;
   std::vector<Arrival> arrivals_;  ///< by rank; empty until the first has come and said how many there are
   int32_t complete_ = 0;

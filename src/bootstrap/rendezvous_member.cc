@@ -180,7 +180,8 @@ void Member::warn_once(TimeNs now) {
 std::string Member::what_is_missing(TimeNs waited) const {
   const std::string within = duration_text(waited);
   if (link_ && missing_.missing > 0) {
-    return fmt::format("{} of {} ranks did not arrive within {}: {}", missing_.missing, options_.ranks, within, missing_.which);
+    return fmt::format("{} of {} ranks did not arrive within {}: {}{}", missing_.missing, options_.ranks, within, missing_.which,
+                       kSameIdQuestion);
   }
   if (link_)
     return fmt::format("the root at {} was reached but has not answered within {}", transport::to_string(link_->peer_address()), within);

@@ -6,12 +6,17 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "bootstrap/rendezvous.h"
 
 namespace isthmus::bootstrap {
+
+/// The commonest reason why ranks do not find each other, appended to the names of the missing.
+inline constexpr std::string_view kSameIdQuestion =
+    "; do all ranks use the same unique id, which one of them made by ncclGetUniqueId and sent to the others?";
 
 /// Link message types of the rendezvous; the control plane's begin at 16.
 enum class RendezvousType : uint8_t {

@@ -18,6 +18,7 @@ constexpr TimeNs kProofNs = 10 * kSecondNs;              // and so is one that i
 constexpr TimeNs kUndisturbedNs = 100 * kMillisecondNs;  // not even a silent one is evicted sooner
 constexpr TimeNs kFarewellNs = 2 * kSecondNs;            // for a refused member to read why
 constexpr TimeNs kBackOffNs = 100 * kMillisecondNs;      // after the system refused to accept (no descriptors, no memory)
+constexpr TimeNs kWithdrawnNs = kSecondNs;               // for a rank's connection that won, after one that lost has closed
 constexpr TimeNs kTickNs = kSecondNs;                    // who is missing is told so often; gone ranks are noticed
 constexpr TimeNs kBusyTickNs = 50 * kMillisecondNs;      // while somebody's deadline is near
 
@@ -54,6 +55,7 @@ Result<bool> Root::poll(TimeNs now) {
   if (finished_) return true;
   accept(now);
   serve_strangers(now);
+  judge_departures(now);
   serve_farewells(now);
   const bool tick = now >= next_tick_at_;
   serve_arrivals(tick);
@@ -144,7 +146,7 @@ bool Root::serve(Stranger& stranger, TimeNs now) {
   const transport::Address from = stranger.stream->peer_address();
   const auto proven = advance(stranger.handshake, *stranger.stream);
   if (!proven.ok()) {
-    note(counters_.refused, "refused", from, proven.status());
+    depart(stranger, proven.status(), now);
     return true;
   }
   if (*proven) {
@@ -159,6 +161,32 @@ bool Root::serve(Stranger& stranger, TimeNs now) {
   if (now - stranger.heard_at < kIdleNs && now - stranger.came_at < kProofNs) return false;
   note(counters_.timed_out, "dropped", from, timeout_error("no proof in time"));
   return true;
+}
+
+/// A rank tries all addresses side by side and closes the connections that lose, wherever they have come to: nobody refused those.
+void Root::depart(const Stranger& stranger, const Status& why, TimeNs now) {
+  const wire::Handshake& handshake = stranger.handshake;
+  const transport::Address from = stranger.stream->peer_address();
+  const bool has_claimed = !handshake.failed() && handshake.peer().ranks > 0;
+  if (!handshake.failed() && stranger.silent && handshake.wanted() == stranger.wanted) {
+    ++counters_.withdrawn;
+  } else if (has_claimed && departures_.size() < kMaxStrangers) {
+    departures_.push_back(
+        {.rank = handshake.peer().rank, .process = handshake.peer().process, .from = from, .why = why, .until = later(now, kWithdrawnNs)});
+  } else {
+    note(counters_.refused, "refused", from, why);
+  }
+}
+
+/// Whose rank has come by another connection had withdrawn; who has not by `now` was refused.
+void Root::judge_departures(TimeNs now) {
+  std::erase_if(departures_, [&](const Departure& departure) {
+    const auto rank = static_cast<size_t>(departure.rank);
+    const bool has_won = rank < arrivals_.size() && arrivals_[rank].link && arrivals_[rank].process == departure.process;
+    if (has_won) ++counters_.withdrawn;
+    if (!has_won && now >= departure.until) note(counters_.refused, "refused", departure.from, departure.why);
+    return has_won || now >= departure.until;
+  });
 }
 
 // --- inside ----------------------------------------------------------------------------------------------------------------------
@@ -261,7 +289,7 @@ std::string Root::missing_text() const {
                                  duration_text(options_.timeout_ns), number_ranges(missing));
   if (!gone.empty()) text += fmt::format("; of these, {} came and went away again", number_ranges(gone));
   if (counters_.refused > 0) text += fmt::format("; {} connections were refused (NCCL_DEBUG=INFO tells why)", counters_.refused);
-  return text;
+  return text += kSameIdQuestion;
 }
 
 Status Root::finish() {
@@ -276,6 +304,7 @@ Status Root::finish() {
     if (!arrival.link->flush().ok()) arrival.link.reset();  // its rank is dead; the control plane says so to the others
   }
   listeners_.clear();
+  judge_departures(kNever);
   strangers_.clear();
   farewells_.clear();
   finished_ = true;
@@ -285,6 +314,7 @@ Status Root::finish() {
 }
 
 Status Root::give_up() {
+  judge_departures(kNever);
   failure_ = timeout_error(missing_text());
   const auto body = std::make_shared<const std::vector<std::byte>>(encode_verdict(failure_));
   for (Arrival& arrival : arrivals_) {

@@ -72,6 +72,8 @@ class Handshake {
   [[nodiscard]] bool awaits_key() const { return awaits_ == Awaits::key; }
   /// Both sides have proved the key and all output is sent.
   [[nodiscard]] bool done() const { return awaits_ == Awaits::nothing && output().empty(); }
+  /// input() has refused the peer.
+  [[nodiscard]] bool failed() const { return awaits_ == Awaits::failed; }
   /// The peer's hello; trustworthy only once done().
   [[nodiscard]] const Hello& peer() const { return peer_; }
 

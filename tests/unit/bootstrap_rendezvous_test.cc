@@ -210,6 +210,7 @@ TEST(Rendezvous, MissingRanksAreNamedOnBothSides) {
   EXPECT_EQ(job.root_failure.code(), Code::timeout);
   EXPECT_THAT(job.root_failure.text(), HasSubstr("4 of 8 ranks did not arrive within 3 s: 1-2,5,7"));
   EXPECT_THAT(job.root_failure.text(), HasSubstr("1 came and went away again"));
+  EXPECT_THAT(job.root_failure.text(), HasSubstr("do all ranks use the same unique id"));
   for (const size_t i : {0u, 2u, 3u, 4u}) {
     EXPECT_EQ(job.failures[i].code(), Code::timeout);
     EXPECT_THAT(job.failures[i].text(), HasSubstr("1-2,5,7")) << "told by the root";
@@ -223,7 +224,7 @@ TEST(Rendezvous, MemberNamesTheMissingEvenWhenItsOwnTimeEndsFirst) {
   job.open_root(0, {address_of(1, 0)}, 30 * kSecondNs);
   job.add(0, 3, -1, 2 * kSecondNs);
   EXPECT_TRUE(job.run(5 * kSecondNs, [&] { return !job.failures[0].ok(); }));
-  EXPECT_THAT(job.failures[0].text(), HasSubstr("2 of 3 ranks did not arrive within 2 s: 1-2"));
+  EXPECT_THAT(job.failures[0].text(), HasSubstr("2 of 3 ranks did not arrive within 2 s: 1-2; do all ranks use the same unique id"));
 }
 
 TEST(Rendezvous, UnreachableRootIsNamedWithTheReason) {
@@ -259,11 +260,48 @@ TEST(Rendezvous, StrangersDisturbNobody) {
   }
   job.knock().reset();  // connects and closes
   job.pass(kSecondNs);
-  EXPECT_EQ(job.root->counters().refused, 2u);
+  EXPECT_EQ(job.root->counters().refused, 1u);
+  EXPECT_EQ(job.root->counters().withdrawn, 1u);
   EXPECT_EQ(job.root->counters().timed_out, 0u);
   job.add(1, 2);
   EXPECT_TRUE(job.form(100 * kMillisecondNs));
   EXPECT_THAT(job.log_text, HasSubstr("another protocol"));
+}
+
+TEST(Rendezvous, AddressesThatLoseTheRaceWereNotRefused) {
+  for (const size_t piece : {SIZE_MAX, size_t{50}, size_t{7}}) {
+    Job job;
+    job.network.piece = piece;
+    job.open_root(0, {address_of(1, 0), address_of(2, 0), address_of(3, 0)});
+    for (const int32_t rank : {0, 1, 2}) job.add(rank, 4);
+    job.pass(3 * kSecondNs);
+    EXPECT_EQ(job.root->counters().accepted, 9u);
+    EXPECT_EQ(job.root->counters().withdrawn, 6u);
+    EXPECT_EQ(job.root->counters().refused, 0u) << job.log_text;
+    EXPECT_THAT(job.log_text, Not(HasSubstr("refused")));
+    job.add(3, 4);
+    EXPECT_TRUE(job.form());
+  }
+}
+
+TEST(Rendezvous, AClaimWithoutAProofCountsAsRefusedUnlessItsRankComes) {
+  Job job;
+  job.open_root(0, {address_of(1, 0), address_of(2, 0)});
+  job.add(0, 3);
+  job.pass(kSecondNs);
+  const auto claim = [&job](int32_t rank, int process) {
+    const wire::Hello hello{.communicator = rendezvous_number(job.id), .rank = rank, .ranks = 3, .process = process_of(process)};
+    auto handshake = wire::Handshake::initiate(crypto(), hello, rendezvous_key(crypto(), job.id), {std::byte{7}});
+    const auto stream = job.knock();
+    EXPECT_TRUE(advance(handshake, *stream).ok());
+  };
+  claim(1, 1);  // and closes; its rank comes a little later
+  claim(2, 77);
+  job.pass(100 * kMillisecondNs);
+  job.add(1, 3);
+  job.pass(2 * kSecondNs);
+  EXPECT_EQ(job.root->counters().refused, 1u) << job.log_text;
+  EXPECT_THAT(job.log_text, HasSubstr("the root refused"));
 }
 
 TEST(Rendezvous, IdleAndSlowStrangersAreDropped) {
