@@ -5,7 +5,7 @@ and what is printed are medians and quartiles of the ratios within rounds. Ratio
 
     ./dev perf compare [OPTION...]
 
-Exit codes: 0 measured; 1 Isthmus itself could not be measured; 2 the command line is wrong."""
+Exit codes: 0 measured; 1 Isthmus itself could not be measured; 2 the command line is wrong; 130 interrupted."""
 from __future__ import annotations
 
 import argparse
@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -26,9 +27,13 @@ WITHIN = 1.3       # of the fastest peer in the screening: who is slower at a si
 SCREENING_ROUNDS = 2
 SCREENING_LIMIT_MS = 20  # of a batch
 JOB_LIMIT_S = 60
+LINE_EVERY_S = 10
+INTERRUPTED = 130
 ONE_PROCESS = "allreduce -g 2"
 ORDINARY_FROM = 8 << 10  # smaller messages are copied through shared memory wherever they lie
 BATCHES = 3
+next_line_at = time.monotonic() + LINE_EVERY_S
+
 # Calls per batch, by the largest size that they are for.
 ITERATIONS = ((4 << 10, 400), (64 << 10, 100), (256 << 10, 40), (1 << 20, 16), (4 << 20, 6), (1 << 40, 2))
 
@@ -57,11 +62,27 @@ class Plan:
 
 
 def progress(text: str, keep: bool = False) -> None:
-    """One line in place on a terminal; elsewhere only what is to be kept."""
+    """One line in place on a terminal; elsewhere what is to be kept, and of the rest a line every ten seconds."""
+    global next_line_at
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="\n" if keep else "", file=sys.stderr, flush=True)
-    elif keep:
+    elif keep or (text and time.monotonic() >= next_line_at):
         print(text, file=sys.stderr, flush=True)
+        next_line_at = time.monotonic() + LINE_EVERY_S
+
+
+def guarded(name: str, main) -> int:
+    """The program's exit code. An interruption (Ctrl-C, or SIGTERM as one) ends it with one line; what it had started has ended by then."""
+    def interrupted(*_) -> None:
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, interrupted)
+    try:
+        return main(sys.argv[1:])
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        progress("")
+        print(f"{name}: interrupted; nothing was measured to the end", file=sys.stderr)
+        return INTERRUPTED
 
 
 def note(measured: Measured, text: str) -> None:
@@ -274,4 +295,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(guarded("compare", main))

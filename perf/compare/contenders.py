@@ -107,6 +107,16 @@ def all_contenders(place: Place, processes: int, cpus: int, only_defaults: bool)
     return found, missing
 
 
+def end(process: subprocess.Popen) -> tuple[str, str]:
+    """Ends a program and, if it is a launcher, its ranks, which it ends on SIGTERM; the rest of its output."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()
+
+
 def run_lines(command: list[str], timeout_s: float) -> tuple[list[dict], str]:
     """Runs a measuring program; its lines of JSON, as far as it came, and what went wrong ('' if nothing did)."""
     problem = ""
@@ -116,11 +126,9 @@ def run_lines(command: list[str], timeout_s: float) -> tuple[list[dict], str]:
         if process.returncode != 0:
             problem = (err.strip() or out.strip() or f"exit code {process.returncode}").splitlines()[-1]
     except subprocess.TimeoutExpired:
-        process.terminate()  # launchers end their ranks on SIGTERM
-        try:
-            out, err = process.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
+        out, err = end(process)
         problem = f"not done after {timeout_s:g} s"
+    except BaseException:  # we are to end, and nothing that we started may go on
+        end(process)
+        raise
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")], problem

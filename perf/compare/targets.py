@@ -5,7 +5,7 @@
     ./dev perf --targets [OPTION...]
 
 Exit codes: 0 measured, whatever the verdicts; 1 something that must work does not, or --strict and a target is missed; 2 the command
-line is wrong."""
+line is wrong; 130 interrupted."""
 from __future__ import annotations
 
 import argparse
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 import goals
-from compare import COLLECTIVES, SIZES, Plan, count_option, list_of, measure, memory_lines, progress
+from compare import COLLECTIVES, SIZES, Plan, count_option, guarded, list_of, measure, memory_lines, progress
 from contenders import Place, run_lines
 from figures import LIBRARY, ORDINARY, parse_size, quiet_line, table
 
@@ -153,4 +153,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(guarded("targets", main))

@@ -5,9 +5,12 @@ use is refused. No time is judged. Called by the test runner with the source and
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 SOURCE, BUILD = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -21,6 +24,19 @@ def run(*command: object) -> subprocess.CompletedProcess:
 
 def lines_of(done: subprocess.CompletedProcess) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def members_of(session: int) -> set[int]:
+    """The processes that are alive in a session."""
+    found = set()
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its_session = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(its_session) == session and state != "Z":
+            found.add(int(stat.parent.name))
+    return found
 
 
 class Compare(unittest.TestCase):
@@ -39,6 +55,20 @@ class Compare(unittest.TestCase):
         self.assertEqual(len([note for note in report["notes"] if "left out" in note]), 2 - len(built), report["notes"])
         if built:
             self.assertTrue(all(row["ratio"] > 0 and row["best_peer"] for row in report["rows"]), report["rows"])
+
+    def test_an_interruption_ends_everything_quietly(self):
+        for script, options in (("compare", ["--only-defaults", "-n", "2"]), ("targets", ["--only", "speed"])):
+            with subprocess.Popen([sys.executable, SOURCE / f"perf/compare/{script}.py", "--build", BUILD, *options], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as job:
+                while not (started := members_of(job.pid) - {job.pid}):
+                    self.assertIsNone(job.poll(), "it ended by itself")
+                    time.sleep(0.02)
+                os.kill(job.pid, signal.SIGINT)
+                out, err = job.communicate(timeout=LIMIT_S)
+            self.assertEqual((job.returncode, out), (130, ""), err)
+            self.assertTrue(err.endswith(f"{script}: interrupted; nothing was measured to the end\n"), err)
+            self.assertNotIn("Traceback", err)
+            self.assertEqual(started & members_of(job.pid), set())
 
     def test_calls_that_begin_together(self):
         done = run(BUILD / "src/cli/isthmus", "run", "-n", "2", "--", PROGRAMS / "compare_isthmus", "--together", "allgather:4096:50")

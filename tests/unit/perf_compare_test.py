@@ -9,6 +9,7 @@ import io
 import math
 import pathlib
 import sys
+import time
 import unittest
 
 sys.path.insert(0, sys.argv[1])
@@ -31,6 +32,18 @@ def samples_of(times: dict[str, list[float | None]], case: Case = CASE) -> Sampl
             if us is not None:
                 samples.add(case, name, number, us)
     return samples
+
+
+class Progress(unittest.TestCase):
+    def test_off_a_terminal_a_line_every_ten_seconds(self):
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            comparison.next_line_at = time.monotonic() + 1000
+            comparison.progress("early")
+            comparison.progress("kept", keep=True)
+            comparison.next_line_at = 0
+            comparison.progress("due")
+            comparison.progress("too soon after it")
+        self.assertEqual(err.getvalue(), "kept\ndue\n")
 
 
 class Statistics(unittest.TestCase):
