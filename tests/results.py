@@ -5,9 +5,11 @@
     results.py select BUILD NAME   names of the tests of suite NAME, else of that name, else containing it; fails if there are none
     results.py summary BUILD...    prints 'N passed, N failed, N skipped' of the last runs; fails if a test failed or some BUILD ran none
 """
+import difflib
 import json
 import pathlib
 import sys
+import textwrap
 
 
 def select(build: pathlib.Path, wanted: str) -> int:
@@ -18,7 +20,12 @@ def select(build: pathlib.Path, wanted: str) -> int:
     chosen = by_suite or by_name or by_part
     if not chosen:
         known = sorted({suite.split(":")[-1] for t in tests for suite in t["suite"]} | {t["name"] for t in tests})
-        print(f"dev: no test is or contains '{wanted}'. Suites and tests: {' '.join(known)}", file=sys.stderr)
+        alike = difflib.get_close_matches(wanted, known, n=5)
+        print(f"dev: no test is or contains '{wanted}'.", file=sys.stderr)
+        if alike:
+            print(f"     Did you mean: {' '.join(alike)}", file=sys.stderr)
+        else:
+            print(textwrap.fill("Suites and tests: " + " ".join(known), width=100, initial_indent="     ", subsequent_indent="       "), file=sys.stderr)
         return 1
     print("\n".join(dict.fromkeys(chosen)))
     return 0

@@ -45,19 +45,23 @@ def _call(function: str, *arguments: int) -> None:
 
 
 def parse_arguments(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="sites", usage="sites LAYOUT [OPTION...] -- PROGRAM [ARG...]", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="sites", usage="sites LAYOUT [OPTION...] -- PROGRAM [ARG...]",
+                                     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("hosts", metavar="LAYOUT", type=_value(parse_layout), help="2x2: two sites of two hosts; 3+1: three hosts and one")
     parser.add_argument("--rate", type=_value(parse_rate), default=Link.rate_bits_per_s, help="of every site's uplink, each way, in bit/s (200M)")
     parser.add_argument("--mtu", type=int, default=Link.mtu_bytes, help="bytes (1500)")
     parser.add_argument("--queue-ms", type=int, default=Link.queue_ms, help="what an uplink holds back before it drops (50)")
     parser.add_argument("--congestion", default="cubic", help="congestion control; '' for the system's (cubic)")
-    parser.add_argument("--ranks-per-host", type=int, default=1)
+    parser.add_argument("--ranks-per-host", type=int, default=1, help="ranks that every host gets (1)")
     parser.add_argument("--timeout", type=float, default=600, help="seconds (600)")
     parser.add_argument("--bare", action="store_true", help="run the program once, beside the hosts")
-    parser.add_argument("program", nargs="+")
-    if "--" not in words:
+    parser.add_argument("program", nargs="+", metavar="PROGRAM", help="with its arguments, after --")
+    mark = words.index("--") if "--" in words else len(words)
+    if {"-h", "--help"} & set(words[:mark]):
+        parser.print_help()
+        sys.exit(0)
+    if mark == len(words):
         parser.error("the program comes after --")
-    mark = words.index("--")
     options = parser.parse_args(words[:mark] + ["--"] + words[mark + 1:])
     if options.ranks_per_host < 1 or options.mtu < 576 or options.queue_ms < 1:
         parser.error("--ranks-per-host from 1, --mtu from 576, --queue-ms from 1")
