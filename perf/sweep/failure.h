@@ -19,10 +19,17 @@ struct Failure {
   std::string text;
 };
 
+/// "ncclAllReduce: invalid argument: what the library says about it". Its advice where to look for details goes unsaid where they follow.
+inline std::string failure_text(const std::string& what, std::string error, const std::string& details) {
+  if (details.empty()) return what + ": " + error;
+  if (const size_t advice = error.find(" (run with "); advice != std::string::npos) error.erase(advice);
+  return what + ": " + error + ": " + details;
+}
+
 /// Throws unless the library call that `what` names succeeded; the text carries the library's own account.
 inline void check(ncclResult_t result, const char* what) {
   if (result == ncclSuccess) return;
-  throw Failure{kExitNccl, std::string(what) + ": " + ncclGetErrorString(result) + ": " + ncclGetLastError(nullptr)};
+  throw Failure{kExitNccl, failure_text(what, ncclGetErrorString(result), ncclGetLastError(nullptr))};
 }
 
 }  // namespace sweep

@@ -49,10 +49,12 @@ LaunchEnvironment read_launch_environment() {
     result.rank = *rank;
     result.size = *size;
     result.exchange_descriptor = *descriptor;
-  } else if (number("OMPI_COMM_WORLD_RANK")) {
+  } else if (const auto open_mpi_rank = number("OMPI_COMM_WORLD_RANK")) {
     result.launcher = Launcher::open_mpi;
-  } else if (number("PMI_RANK")) {
+    result.rank = *open_mpi_rank;
+  } else if (const auto mpich_rank = number("PMI_RANK")) {
     result.launcher = Launcher::mpich;
+    result.rank = *mpich_rank;
   }
   if (const char* text = std::getenv("NCCL_TESTS_MIN_BW"); text != nullptr) result.min_busbw = std::strtod(text, nullptr);
   result.report = variables_that_matter();

@@ -167,9 +167,9 @@ Parsed parse_options(std::string_view title, int argc, const char* const* argv) 
   add_own_options(app, options, words);
   add_gpu_options(app, gpu);
   app.footer(
-      "Exit codes: 0 all right; 1 internal; 3 a library call failed; 4 time-out; 5 not possible on hosts; 7 wrong data, or bandwidth "
-      "below\n"
-      "0.9 x NCCL_TESTS_MIN_BW; 255 the command line is wrong.");
+      "Exit codes: 0 all right; 1 internal; 3 a library call failed; 4 time-out; 5 not possible on hosts; 6 the\n"
+      "processes or ranks do not fit the options; 7 wrong data, or bandwidth below 0.9 x NCCL_TESTS_MIN_BW; 255 the command line is\n"
+      "wrong.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

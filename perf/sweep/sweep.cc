@@ -54,6 +54,10 @@ std::string library_path() {
   return found ? info.dli_fname : "unknown";
 }
 
+constexpr const char* kNotWritten = "standard output could not be written (is the disk full?); results are missing";
+
+bool written_out() { return std::fflush(stdout) == 0 && std::ferror(stdout) == 0; }
+
 class Sweep {
  public:
   Sweep(const Collective& collective, Options options, LaunchEnvironment environment, Oob& oob, int argc, const char* const* argv)
@@ -211,6 +215,7 @@ class Sweep {
                              .average_busbw = tally.busbw_sum / tally.measurements,
                              .min_busbw = environment_.min_busbw};
     report_.finish(summary, facts, summary.ok() ? "" : ncclGetLastError(nullptr));
+    if (!written_out()) throw Failure{kExitInternal, kNotWritten};
     if (options_.inject_wrong && summary.wrong == 0) {
       throw Failure{kExitInternal, "--inject-wrong: no element was found wrong (were all sizes empty?)"};
     }
@@ -233,12 +238,14 @@ class Sweep {
 
 int run_sweep(const Collective& collective, int argc, const char* const* argv) {
   Parsed parsed = parse_options(collective.title, argc, argv);
+  const LaunchEnvironment environment = read_launch_environment();
   if (!parsed.options) {
-    std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
-    return parsed.exit_code;
+    if (environment.rank == 0) std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);  // all ranks would say the same
+    const bool complete = written_out();
+    if (!complete) std::fprintf(stderr, "%s: %s\n", argv[0], kNotWritten);
+    return parsed.exit_code == 0 && !complete ? kExitInternal : parsed.exit_code;
   }
   setvbuf(stdout, nullptr, _IOLBF, 0);
-  const LaunchEnvironment environment = read_launch_environment();
   std::unique_ptr<Oob> oob;
   try {
     oob = connect_oob(environment);

@@ -39,6 +39,7 @@ class Job {
       close(ends[0]);
       close(ends[1]);
       std::vector<char*> argv;
+      argv.reserve(words.size() + 1);
       for (std::string& word : words) argv.push_back(word.data());
       argv.push_back(nullptr);
       execv(argv[0], argv.data());

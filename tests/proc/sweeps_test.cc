@@ -16,6 +16,7 @@ using isthmus::proc::Ended;
 using isthmus::proc::Job;
 using isthmus::proc::run_program;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Words = std::vector<std::string>;
 
 constexpr const char* kPrograms[] = {"all_reduce_perf", "reduce_scatter_perf", "all_gather_perf",
@@ -90,10 +91,35 @@ TEST(Sweeps, MistakesHaveTheirExitCodes) {
   EXPECT_EQ(run_program(sweep("all_reduce_perf", "-G 1")).exit_code, 5);
   EXPECT_EQ(run_program(sweep("reduce_perf", "-r 3 -g 2 -b 8 -e 8")).exit_code, 6);
   EXPECT_EQ(run_program(sweep("all_reduce_perf", "--help")).exit_code, 0);
+  EXPECT_THAT(run_program(sweep("all_reduce_perf", "--help")).output, HasSubstr("6 the\nprocesses or ranks do not fit"));
   const Ended differing = run_program(
       {g_isthmus, "run", "-n", "2", "--", "sh", "-c", "exec " + g_directory + "/all_reduce_perf -b 8 -e 8 -n $((ISTHMUS_RUN_RANK + 1))"});
   EXPECT_EQ(differing.exit_code, 6);
   EXPECT_THAT(differing.output, HasSubstr("process 1 was started with other arguments"));
+}
+
+TEST(Sweeps, OneRankOfAJobSaysWhatIsWrongWithTheCommandLine) {
+  const Ended ended = run_program(launched(3, "all_reduce_perf", "--no-such-option"));
+  EXPECT_EQ(ended.exit_code, 255);
+  const size_t first = ended.output.find("--no-such-option");
+  EXPECT_NE(first, std::string::npos) << ended.output;
+  EXPECT_EQ(ended.output.find("--no-such-option", first + 1), std::string::npos) << ended.output;
+}
+
+TEST(Sweeps, WhatTheLibrarySaysIsNotPrecededByWhereToLookForIt) {
+  const Ended ended = run_program(sweep("all_reduce_perf", "-g 2 -b 8 -e 8", {"/usr/bin/env", "ISTHMUS_PEER_TIMEOUT=soon"}));
+  EXPECT_EQ(ended.exit_code, 3);
+  EXPECT_THAT(ended.output, HasSubstr("soon"));
+  EXPECT_THAT(ended.output, Not(HasSubstr("run with NCCL_DEBUG")));
+}
+
+TEST(Sweeps, FailsWhereItsOutputDoesNotFit) {
+  for (const char* words : {"--help", "-g 2 -b 8 -e 8 -n 1"}) {
+    const Ended ended =
+        run_program({"/bin/sh", "-c", "\"$0\" " + std::string(words) + " 2>&1 >/dev/full", g_directory + "/all_reduce_perf"});
+    EXPECT_EQ(ended.exit_code, 1) << words;
+    EXPECT_THAT(ended.output, HasSubstr("standard output could not be written")) << words;
+  }
 }
 
 TEST(Sweeps, JsonHoldsEveryRow) {

@@ -16,6 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+using Words = std::vector<std::string>;
+
 std::string g_isthmus;  // set once by main
 
 Ended tool(std::vector<std::string> words) {
@@ -92,9 +94,9 @@ TEST(Tool, HelpAndVersionAreCommandsToo) {
 }
 
 TEST(Tool, FailsWhereItsOutputDoesNotFit) {
-  for (const std::string words : {"settings", "settings --json", "algorithms", "plan show allreduce:ring", "--help", "version", "help run",
-                                  "run -n 2 -- echo one", "run -n 2 --tag -- echo one"}) {
-    const Ended ended = run_program({"/bin/sh", "-c", g_isthmus + " " + words + " 2>&1 >/dev/full"});
+  for (const std::string& words : Words{"settings", "settings --json", "algorithms", "plan show allreduce:ring", "--help", "version",
+                                        "help run", "run -n 2 -- echo one", "run -n 2 --tag -- echo one"}) {
+    const Ended ended = run_program({"/bin/sh", "-c", "\"$0\" " + words + " 2>&1 >/dev/full", g_isthmus});
     // a rank without --tag writes for itself; echo says so
     EXPECT_EQ(ended.exit_code, 1) << words << ": " << ended.output;
     EXPECT_THAT(ended.output, HasSubstr(words.find("-- echo") == std::string::npos ? "No space left" : "write")) << words;
