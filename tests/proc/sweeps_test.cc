@@ -13,7 +13,6 @@
 namespace {
 
 using isthmus::proc::Ended;
-using isthmus::proc::Job;
 using isthmus::proc::run_program;
 using ::testing::HasSubstr;
 using ::testing::Not;
