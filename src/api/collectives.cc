@@ -31,7 +31,7 @@ Status launch(Library& library, exec::Driver::Lock& lock, comm::Group& calls) {
   if (!launched.ok()) return launched.status();
   std::unique_ptr<exec::Launch> waited = std::move(launched).value();
   if (waited == nullptr) {
-    lock->poll(exec::Driver::now());
+    library.driver().poll_once(lock);
     library.driver().run_in_background();
     return {};
   }

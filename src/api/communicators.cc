@@ -131,7 +131,7 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
     auto communicator = library.find(comm);
     if (!communicator.ok()) return communicator.status().with_context("ncclCommGetAsyncError");
     if (asyncError == nullptr) return isthmus::invalid_argument("ncclCommGetAsyncError: the result pointer is NULL");
-    lock->poll(Driver::now());
+    library.driver().poll_once(lock);
     *asyncError = isthmus::api::report((*communicator)->state());
     return {};
   });

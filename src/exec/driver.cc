@@ -87,6 +87,12 @@ void Driver::let_others_in(Lock& lock) {
   lock.lock_.lock();
 }
 
+void Driver::poll_once(Lock& lock) {
+  if (!lock->poll(now())) return;
+  if (waiters_ > 0) changed_.notify_all();
+  wake();
+}
+
 void Driver::hurry() {
   if (!owned_ && process_->may_spin() && contenders_.load(std::memory_order_relaxed) == 0) process_->engine().hurry();
 }
@@ -94,7 +100,7 @@ void Driver::hurry() {
 bool Driver::wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns) {
   if (done()) {  // calls that end on the spot do not hold up everything else
     const bool stale = coarse_now() - process_->engine().now() > kMillisecondNs;
-    if (stale || ++done_at_once_ % kDoneAtOncePerPoll == 0) process_->poll(now());
+    if (stale || ++done_at_once_ % kDoneAtOncePerPoll == 0) poll_once(lock);
     return true;
   }
   while (!done()) {
@@ -137,6 +143,7 @@ void Driver::make_progress(Lock& lock, const std::function<bool()>& done, TimeNs
       relax();
     } else {
       let_others_in(lock);
+      time = now();
     }
     if (contenders_.load(std::memory_order_relaxed) > 0) let_others_in(lock);
     if (moved || !may_spin || ++spins % kSpinsPerLook == 0) time = now();

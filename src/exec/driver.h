@@ -49,6 +49,8 @@ class Driver {
     std::unique_lock<std::mutex> lock_;
   };
 
+  /// One poll on behalf of all: wakes whoever waits for what it found.
+  void poll_once(Lock& lock);
   /// Before a wait that is likely to be very short: looks for what the latest call waits for, unless somebody else makes progress.
   void hurry();
   /// Makes progress until `done()` (asked under the lock) or the deadline; true if done. The lock is released while blocking.

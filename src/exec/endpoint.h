@@ -117,7 +117,7 @@ struct Endpoint {
   std::vector<Flow> flows;    ///< by rank; the own entry is unused
   std::array<Lane, 2> lanes;  ///< by CallClass
   Status failure;             ///< once set, every call on this endpoint returns it
-  Status condemned;           ///< a rank has died: becomes the failure once the calls under way have ended
+  Status condemned;           ///< a rank has died: becomes the failure once the calls under way have ended, or have waited a moment
   Observer* observer = nullptr;
   static constexpr size_t kHistory = 64;
   std::array<CallRecord, kHistory> history;  ///< a ring of the latest calls

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which CPUs each rank of a host gets: so many neighbouring ones as there are for each, whole cores and packages as far as possible. Ranks
-// that wait spin, and two that start on one CPU would keep each other from working until the system moves one of them. Called by
-// the node. What the system does not tell counts as one core for each CPU.
+// Which CPUs each rank of a host gets: equal runs of them in the order of packages and cores, so that neighbours in one core mostly stay
+// together. Ranks that wait spin, and two that start on one CPU would keep each other from working until the system moves one of them.
+// Called by the node. What the system does not tell counts as one core for each CPU.
 #pragma once
 
 #include <tuple>
