@@ -25,6 +25,9 @@ constexpr TimeNs kCheckNs = 5 * kMillisecondNs;
 class Door::Entrance final : public Served {
  public:
   Entrance(Door& door, std::unique_ptr<Listener> listener) : door_(door), listener_(std::move(listener)) {}
+  ~Entrance() override { leave(); }
+  Entrance(const Entrance&) = delete;
+  Entrance& operator=(const Entrance&) = delete;
 
   [[nodiscard]] const Listener& listener() const { return *listener_; }
   bool serve(TimeNs now) override {

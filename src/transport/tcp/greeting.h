@@ -15,6 +15,9 @@ class Greeting final : public Served {
  public:
   Greeting(std::unique_ptr<Stream> stream, wire::Handshake handshake, TimeNs began_at)
       : stream_(std::move(stream)), handshake_(std::move(handshake)), began_at_(began_at), moved_at_(began_at) {}
+  ~Greeting() override { leave(); }
+  Greeting(const Greeting&) = delete;
+  Greeting& operator=(const Greeting&) = delete;
 
   bool serve(TimeNs now) override;
   [[nodiscard]] bool ready() const override;

@@ -17,6 +17,9 @@ class Inlet final : public Served {
  public:
   Inlet(TcpContext& context, PeerId peer, uint16_t index, std::unique_ptr<Stream> stream)
       : context_(context), peer_(peer), index_(index), stream_(std::move(stream)) {}
+  ~Inlet() override { leave(); }
+  Inlet(const Inlet&) = delete;
+  Inlet& operator=(const Inlet&) = delete;
 
   Status open() { return context_.readiness.watch(*this, stream_->fd()); }
   [[nodiscard]] uint16_t index() const { return index_; }

@@ -18,6 +18,9 @@ namespace isthmus::transport {
 class Outlet final : public Served {
  public:
   Outlet(TcpContext& context, PeerId peer) : context_(context), peer_(peer) {}
+  ~Outlet() override { leave(); }
+  Outlet(const Outlet&) = delete;
+  Outlet& operator=(const Outlet&) = delete;
 
   void push(const wire::FrameHeader& header, std::span<const std::byte> payload, SendToken token);
   /// Starts sending what is queued over a proven stream.

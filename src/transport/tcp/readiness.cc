@@ -15,7 +15,9 @@ constexpr size_t kEventsAtOnce = 64;
 constexpr TimeNs kPatienceNs = 200 * kMicrosecondNs;
 }  // namespace
 
-Served::~Served() {
+Served::~Served() { leave(); }
+
+void Served::leave() {
   if (readiness_ != nullptr) readiness_->forget(*this);
 }
 

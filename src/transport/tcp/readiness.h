@@ -32,6 +32,10 @@ class Served {
   [[nodiscard]] virtual bool ready() const = 0;
 
  protected:
+  /// For the destructors of classes that own the descriptor: it must be forgotten before they close it, since another thread may be
+  /// given its number at once.
+  void leave();
+
   bool readable_ = true;  ///< cleared when a read found nothing
   bool writable_ = true;  ///< cleared when a write was refused
   bool hung_up_ = false;  ///< the peer has closed: reads must go on until they say so
