@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// -T: when a measurement takes longer than its limit, somebody must still be awake. A thread that sleeps until then and calls
-// `expire` unless it was told in time that all is well. Armed and disarmed by the first worker of a process.
+// -T: when a measurement, or the warm-up before it, takes longer than its limit, somebody must still be awake. A thread that sleeps until
+// then and calls `expire` unless it was told in time that all is well. Armed and disarmed by the first worker of a process.
 #pragma once
 
 #include <chrono>

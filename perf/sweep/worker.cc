@@ -70,7 +70,7 @@ Case Worker::make_case(ncclDataType_t type, Op op, int root, size_t bytes) const
 
 void Worker::sweep(ncclDataType_t type, Op op, int root) {
   fill(type, op);
-  team_.barrier();
+  within_limit([&] { team_.barrier(); });
   warm_up(type, op, root);
   for (uint64_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes = options_.next(bytes)) {
     const Case c = make_case(type, op, root, bytes);
@@ -103,8 +103,10 @@ void Worker::warm_up(ncclDataType_t type, Op op, int root) {
   if (options_.warmup_iterations == 0) return;
   const auto run = [&](uint64_t bytes) {
     const Case c = make_case(type, op, root, bytes);
-    for (int iteration = 0; iteration < options_.warmup_iterations; ++iteration) iterate(c, false, iteration);
-    complete();
+    within_limit([&] {
+      for (int iteration = 0; iteration < options_.warmup_iterations; ++iteration) iterate(c, false, iteration);
+      complete();
+    });
   };
   for (uint64_t bytes = std::max<uint64_t>(options_.min_bytes, 1); bytes < options_.max_bytes; bytes *= 2) run(bytes);
   run(options_.max_bytes);
@@ -120,12 +122,12 @@ void Worker::report_half(const Case& c, bool in_place) {
 
 Measurement Worker::measure(const Case& c, bool in_place) {
   Measurement measurement;
-  if (thread_ == 0) watchdog_.arm();
-  time(c, in_place, measurement);
-  measurement.algbw = measurement.time_s > 0 ? static_cast<double>(c.bytes()) / measurement.time_s / 1e9 : 0;
-  measurement.busbw = measurement.algbw * collective_.busbw_factor(job_.total_ranks());
-  if (options_.checks > 0) measurement.wrong = verify(c, in_place);
-  if (thread_ == 0) watchdog_.disarm();
+  within_limit([&] {
+    time(c, in_place, measurement);
+    measurement.algbw = measurement.time_s > 0 ? static_cast<double>(c.bytes()) / measurement.time_s / 1e9 : 0;
+    measurement.busbw = measurement.algbw * collective_.busbw_factor(job_.total_ranks());
+    if (options_.checks > 0) measurement.wrong = verify(c, in_place);
+  });
   return measurement;
 }
 

@@ -41,6 +41,13 @@ class Worker {
 
  private:
   [[nodiscard]] Case make_case(ncclDataType_t type, Op op, int root, size_t bytes) const;
+  /// What may hang for want of another rank runs under the limit of -T.
+  template <typename Body>
+  void within_limit(Body&& body) {
+    if (thread_ == 0) watchdog_.arm();
+    body();
+    if (thread_ == 0) watchdog_.disarm();
+  }
   void run_cycle();
   void sweep(ncclDataType_t type, Op op, int root);
   void fill(ncclDataType_t type, Op op);

@@ -138,6 +138,13 @@ TEST(Sweeps, JsonHoldsEveryRow) {
   }
 }
 
+TEST(Sweeps, AWarmUpThatDoesNotEndIsGivenUp) {
+  const Ended ended = run_program({g_isthmus, "run", "-n", "2", "--grace", "0.1", "--", g_directory + "/all_reduce_perf", "-b", "8", "-e",
+                                   "8", "-w", "1000000000", "-T", "1"});
+  EXPECT_EQ(ended.exit_code, 4) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("Test timeout (1s)"));
+}
+
 TEST(Sweeps, AMeasurementThatHangsIsGivenUp) {
   // Rank 1 stops itself once the sweep is under way; rank 0 waits until -T. On a busy machine the first stop may come during set-up,
   // which outlives it.
