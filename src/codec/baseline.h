@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The encoded layouts of the codecs that rotate nothing: bf16 (two bytes an element) and blocks of 32 elements with one bfloat16 scale,
-// then 32 codes of 8 or 4 bits. Read by codec.cc and kernels/. Nothing here can fail.
+// then 32 codes of 8 or 4 bits. Read by codec.cc; no kernel computes them yet. Nothing here can fail.
 #pragma once
 
 #include <cstdint>

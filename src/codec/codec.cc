@@ -17,30 +17,19 @@ uint64_t block_bytes(const Codec&, uint64_t elements, uint32_t) {
   return (elements + kBlockElements - 1) / kBlockElements * block_stride(kBits);
 }
 
-constexpr Codec kBf16 = {.name = "bf16",
-                         .id = 1,
-                         .homomorphic = false,
-                         .needs_scale = false,
-                         .block_elements = kBlockElements,
-                         .max_summands = 1,
-                         .encoded_bytes = bf16_bytes,
-                         .scale_bytes = no_scales};
-constexpr Codec kInt8 = {.name = "int8",
-                         .id = 2,
-                         .homomorphic = false,
-                         .needs_scale = false,
-                         .block_elements = kBlockElements,
-                         .max_summands = 1,
-                         .encoded_bytes = block_bytes<8>,
-                         .scale_bytes = no_scales};
-constexpr Codec kInt4 = {.name = "int4",
-                         .id = 3,
-                         .homomorphic = false,
-                         .needs_scale = false,
-                         .block_elements = kBlockElements,
-                         .max_summands = 1,
-                         .encoded_bytes = block_bytes<4>,
-                         .scale_bytes = no_scales};
+/// Neither added nor scaled beforehand.
+constexpr Codec plain(std::string_view name, uint16_t id, uint64_t (*bytes)(const Codec&, uint64_t, uint32_t)) {
+  return {.name = name,
+          .id = id,
+          .homomorphic = false,
+          .needs_scale = false,
+          .block_elements = kBlockElements,
+          .max_summands = 1,
+          .encoded_bytes = bytes,
+          .scale_bytes = no_scales};
+}
+
+constexpr Codec kBf16 = plain("bf16", 1, bf16_bytes), kInt8 = plain("int8", 2, block_bytes<8>), kInt4 = plain("int4", 3, block_bytes<4>);
 constexpr const Codec* kRegistry[] = {&kBf16, &kInt8, &kInt4};
 
 }  // namespace

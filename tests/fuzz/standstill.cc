@@ -25,13 +25,7 @@ void emit_shift(const plan::Shape& shape, plan::Builder& b) {
   b.send(shape.group.next(), b.in(0, 1));
   b.recv(shape.group.previous(), b.out(0, 1));
 }
-constexpr plan::Algorithm kShift = {.name = "shift",
-                                    .collective = Collective::allreduce,
-                                    .needs = {},
-                                    .tunables = {},
-                                    .steps_formula = "",
-                                    .bytes_formula = "",
-                                    .emit = emit_shift};
+constexpr plan::Algorithm kShift = {.name = "shift", .collective = Collective::allreduce, .emit = emit_shift};
 
 /// Rank 0 waits in a collective for rank 2.
 struct World {

@@ -50,20 +50,9 @@ void emit_exchange(const plan::Shape& shape, plan::Builder& b) {
   b.complete(b.out(0, 1));
 }
 
-constexpr plan::Algorithm kRing = {.name = "test_ring",
-                                   .collective = Collective::allreduce,
-                                   .needs = {},
-                                   .tunables = {},
-                                   .steps_formula = "",
-                                   .bytes_formula = "",
-                                   .emit = emit_ring};
-constexpr plan::Algorithm kExchange = {.name = "test_exchange",
-                                       .collective = Collective::allreduce,
-                                       .needs = {.power_of_two = true},
-                                       .tunables = {},
-                                       .steps_formula = "",
-                                       .bytes_formula = "",
-                                       .emit = emit_exchange};
+constexpr plan::Algorithm kRing = {.name = "test_ring", .collective = Collective::allreduce, .emit = emit_ring};
+constexpr plan::Algorithm kExchange = {
+    .name = "test_exchange", .collective = Collective::allreduce, .needs = {.power_of_two = true}, .emit = emit_exchange};
 
 class Job {
  public:
@@ -135,13 +124,7 @@ void emit_parts(const plan::Shape& shape, plan::Builder& b) {
   }
 }
 
-constexpr plan::Algorithm kParts = {.name = "test_parts",
-                                    .collective = Collective::allreduce,
-                                    .needs = {},
-                                    .tunables = {},
-                                    .steps_formula = "",
-                                    .bytes_formula = "",
-                                    .emit = emit_parts};
+constexpr plan::Algorithm kParts = {.name = "test_parts", .collective = Collective::allreduce, .emit = emit_parts};
 
 /// Passes everything on to another transport and keeps the ordinals of the messages that were pushed.
 class Witness final : public transport::Transport {

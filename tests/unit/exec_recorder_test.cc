@@ -69,13 +69,7 @@ void emit_shift(const plan::Shape& shape, plan::Builder& b) {
   b.send(shape.group.next(), b.in(0, 1));
   b.recv(shape.group.previous(), b.out(0, 1));
 }
-constexpr plan::Algorithm kShift = {.name = "shift",
-                                    .collective = Collective::allreduce,
-                                    .needs = {},
-                                    .tunables = {},
-                                    .steps_formula = "",
-                                    .bytes_formula = "",
-                                    .emit = emit_shift};
+constexpr plan::Algorithm kShift = {.name = "shift", .collective = Collective::allreduce, .emit = emit_shift};
 
 /// Two communicators of three ranks, all in one engine.
 class Job {
