@@ -157,6 +157,7 @@ Status Communicator::check(Request& request) const {
   if (request.count >= kMany || ranks() >= static_cast<int32_t>(kMany) || is_rooted(request.collective) || transfer) {
     ISTHMUS_TRY(check_numbers(request));
   }
+  // Most calls are in order at a glance; check_buffers() has all the rules, and the words.
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   const uint64_t block = request.count * size_of(request.type);
   const auto in = reinterpret_cast<uintptr_t>(request.in), out = reinterpret_cast<uintptr_t>(request.out);
