@@ -47,12 +47,12 @@ struct World {
     const uint32_t group = thc->config.group;
     for (size_t first = 0; first < kElements; first += group) function(first, ThcPlace{.position = first, .elements = group});
   }
-  [[nodiscard]] ThcInput input(size_t first) const {
+  [[nodiscard]] CodecInput input(size_t first) const {
     return {.data = static_cast<const float*>(in.get()) + first, .type = DataType::float32, .count = thc->config.group};
   }
 };
 
-constexpr ThcKey kKey = {.seed = 7, .op = 3, .rank = 1, .ranks = kRanks};
+constexpr CodecKey kKey = {.seed = 7, .op = 3, .rank = 1, .ranks = kRanks};
 
 void measure(const World& world, const Target& target, Work& work) {
   world.for_groups([&](size_t first, const ThcPlace& place) {
@@ -77,7 +77,7 @@ void accumulate(const World& world, const Target& target, Work&) {
 
 void decode(const World& world, const Target& target, Work& work) {
   world.for_groups([&](size_t first, const ThcPlace& place) {
-    const ThcOutput out = {
+    const CodecOutput out = {
         .data = static_cast<float*>(world.out.get()) + first, .type = DataType::float32, .count = place.elements, .past_caches = true};
     thc_decode(target, out, static_cast<const uint8_t*>(world.sum.get()) + first, kRanks, kRanks, 1, *world.thc, kKey, place, 0.5F,
                work.data);

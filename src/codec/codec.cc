@@ -2,7 +2,10 @@
 // The codecs without parameters: what can be compared with "thc", and what it falls back to.
 #include "codec/codec.h"
 
+#include <algorithm>
+
 #include "codec/baseline.h"
+#include "codec/thc.h"
 
 namespace isthmus::codec {
 namespace {
@@ -33,6 +36,16 @@ constexpr Codec kBf16 = plain("bf16", 1, bf16_bytes), kInt8 = plain("int8", 2, b
 constexpr const Codec* kRegistry[] = {&kBf16, &kInt8, &kInt4};
 
 }  // namespace
+
+uint64_t pieces(const Codec& codec, uint64_t elements) {
+  return codec.thc != nullptr ? codec.thc->groups(elements) : (elements + kPieceElements - 1) / kPieceElements;
+}
+
+Piece piece(const Codec& codec, uint64_t elements, uint64_t index) {
+  if (codec.thc != nullptr) return codec.thc->group(elements, index);
+  const uint64_t first = index * kPieceElements;
+  return {first, first, 1, static_cast<uint32_t>(std::min<uint64_t>(kPieceElements, elements - first))};
+}
 
 std::span<const Codec* const> registry() { return kRegistry; }
 

@@ -90,7 +90,7 @@ uint64_t Thc::groups(uint64_t elements) const {
   return elements / config.group + static_cast<uint64_t>(std::popcount(units_of(elements % config.group)));
 }
 
-ThcGroup Thc::group(uint64_t elements, uint64_t index) const {
+Piece Thc::group(uint64_t elements, uint64_t index) const {
   const uint64_t whole = elements / config.group;
   if (index < whole) {
     const bool columns = config.layout == ThcLayout::columns;

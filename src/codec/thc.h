@@ -45,14 +45,6 @@ Result<ThcConfig> parse_thc(std::string_view text);
 /// The shortest text that parse_thc reads as `config`.
 std::string to_text(const ThcConfig& config);
 
-/// The elements [first, first + elements) of a cell, or column `first / elements` with ThcLayout::columns, if stride > 1.
-struct ThcGroup {
-  uint64_t first;     ///< where its encoding begins, in elements of the cell
-  uint64_t begin;     ///< its first element's place in the cell
-  uint64_t stride;    ///< from one of its elements to the next
-  uint32_t elements;  ///< a power of two; what lies past the cell's end is zero
-};
-
 /// One configuration for one number of ranks, with everything that can be computed beforehand.
 struct Thc {
   static constexpr uint32_t kPrescaleSteps = 256;
@@ -80,7 +72,7 @@ struct Thc {
   [[nodiscard]] uint32_t max_summands() const { return ((1U << kMaxSumBits) - 1) / config.granularity; }
   /// Groups of a cell: whole ones, then the largest powers of two that the rest, padded to whole units, is made of.
   [[nodiscard]] uint64_t groups(uint64_t elements) const;
-  [[nodiscard]] ThcGroup group(uint64_t elements, uint64_t index) const;
+  [[nodiscard]] Piece group(uint64_t elements, uint64_t index) const;
   /// Expected squared error of the average over that of the exact average, for Gaussian data: independent on every rank, or the same.
   [[nodiscard]] double predicted_nmse(bool same) const;
 };

@@ -25,6 +25,7 @@ struct PlanKey {
   ReduceOp op = ReduceOp::sum;
   bool in_place = false;
   bool map_in = false;
+  const codec::Codec* codec = nullptr;
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
 };
 

@@ -176,7 +176,7 @@ HWY_INLINE ByteVector quantise_bytes(ByteVector whole, ByteVector part, ByteVect
 
 /// kLevels 0: the identity of any size.
 template <uint32_t kLevels>
-HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, bool values, const float* from, const Tables& tables, const ThcKey& key,
+HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, bool values, const float* from, const Tables& tables, const CodecKey& key,
                                const ThcPlace& place, const ThcQuantiser& q) {
   const FloatTag df;
   const WordTag d32;
@@ -215,7 +215,7 @@ HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, bool values, cons
   }
 }
 
-inline void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const ThcKey& key, const ThcPlace& place,
+inline void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
                      const ThcQuantiser& q) {
   const DefaultFloatEnvironment environment(true);
   const Form form(thc, room);
@@ -395,7 +395,7 @@ HWY_INLINE void transform_bytes(float* to, const uint8_t* src, ShortVector middl
   }
 }
 
-inline void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
+inline void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const CodecKey& key,
                    const ThcPlace& place, float factor, bool past_caches) {
   const Form form(thc, room);
   const bool exact = form.width == 8 && !form.looked_up && summands * thc.config.granularity < 256;

@@ -74,7 +74,7 @@ HWY_INLINE void philox_tile(uint32_t* HWY_RESTRICT words, uint64_t seed, uint64_
 /// The signs of a group, made before they are needed.
 class Signs {
  public:
-  HWY_INLINE Signs(const ThcKey& key, const ThcPlace& place) : offset_(static_cast<uint32_t>(place.position % kSignTile)) {
+  HWY_INLINE Signs(const CodecKey& key, const ThcPlace& place) : offset_(static_cast<uint32_t>(place.position % kSignTile)) {
     const uint32_t counter[3] = {low_counter(key.op), 0, stream_counter(Stream::signs, key.op)};
     const uint64_t tile = place.position / kSignTile;
     for (uint32_t at = 0; at * kSignTile < offset_ + place.elements; ++at)
@@ -185,7 +185,7 @@ HWY_INLINE void other_stages(float* data, uint32_t elements, uint32_t half, cons
   }
 }
 
-inline void rotate(float* to, const float* from, const ThcKey& key, const ThcPlace& place, float factor) {
+inline void rotate(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor) {
   if (place.elements < 8 * kLanes) return scalar::rotate(to, from, key, place, factor);
   const DefaultFloatEnvironment environment(true);
   const FloatTag df;
@@ -197,7 +197,7 @@ inline void rotate(float* to, const float* from, const ThcKey& key, const ThcPla
 }
 
 /// The stages from distance `half` on, then factor and signs.
-HWY_INLINE void finish_unrotating(float* to, float* data, const ThcKey& key, const ThcPlace& place, float factor, uint32_t half,
+HWY_INLINE void finish_unrotating(float* to, float* data, const CodecKey& key, const ThcPlace& place, float factor, uint32_t half,
                                   bool past_caches) {
   const FloatTag df;
   const Signs signs(key, place);
@@ -210,7 +210,7 @@ HWY_INLINE void finish_unrotating(float* to, float* data, const ThcKey& key, con
   other_stages(data, place.elements, half, [&](FloatVector v, uint32_t index) HWY_ATTR { hn::StoreU(result(v, index), df, to + index); });
 }
 
-inline void unrotate(float* data, const ThcKey& key, const ThcPlace& place, float factor) {
+inline void unrotate(float* data, const CodecKey& key, const ThcPlace& place, float factor) {
   if (place.elements < 8 * kLanes) return scalar::unrotate(data, key, place, factor);
   const DefaultFloatEnvironment environment(true);
   const FloatTag df;
@@ -267,9 +267,9 @@ HWY_INLINE bool has_vectors(DataType type, size_t stride) {
   return type == DataType::float32 || type == DataType::bfloat16;
 }
 
-inline void load(float* to, const ThcInput& in, uint32_t elements) {
+inline void load(float* to, const CodecInput& in, uint32_t elements) {
   const size_t whole = has_vectors(in.type, in.stride) && in.residual == nullptr ? in.count / kLanes * kLanes : 0;
-  ThcInput rest = in;
+  CodecInput rest = in;
   if (whole > 0) {
     const DefaultFloatEnvironment environment(true);
     load_whole(to, in.data, in.type, whole);
@@ -304,9 +304,9 @@ HWY_INLINE void store_whole(void* to, DataType type, const float* from, size_t c
   }
 }
 
-inline void store(const ThcOutput& out, const float* from) {
+inline void store(const CodecOutput& out, const float* from) {
   const size_t whole = has_vectors(out.type, out.stride) ? out.count / kLanes * kLanes : 0;
-  ThcOutput rest = out;
+  CodecOutput rest = out;
   if (whole > 0) {
     const DefaultFloatEnvironment environment(true);
     store_whole(out.data, out.type, from, whole);

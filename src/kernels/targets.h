@@ -14,17 +14,17 @@ extern const Target kAvx512Target;
 
 /// The scalar loops of the homomorphic codec (thc_scalar.cc), as ThcKernels describes them.
 namespace scalar {
-void load(float* to, const ThcInput& in, uint32_t elements);
-void store(const ThcOutput& out, const float* from);
+void load(float* to, const CodecInput& in, uint32_t elements);
+void store(const CodecOutput& out, const float* from);
 float squares(const float* from, uint32_t elements);
-void rotate(float* to, const float* from, const ThcKey& key, const ThcPlace& place, float factor);
-void unrotate(float* data, const ThcKey& key, const ThcPlace& place, float factor);
-void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const ThcKey& key, const ThcPlace& place,
+void rotate(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor);
+void unrotate(float* data, const CodecKey& key, const ThcPlace& place, float factor);
+void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
               const ThcQuantiser& q);
 void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
                 const codec::Thc& thc);
 void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc);
-void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
+void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const CodecKey& key,
             const ThcPlace& place, float factor, bool past_caches);
 }  // namespace scalar
 

@@ -22,7 +22,7 @@ float normaliser(float scale) {
 }
 
 /// Where this rank's dither is among the strata of this group: a permutation of the ranks, by the order of one random number each.
-uint32_t stratum(const ThcKey& key, const ThcPlace& place) {
+uint32_t stratum(const CodecKey& key, const ThcPlace& place) {
   const auto group = static_cast<uint32_t>(place.position / codec::kUnitElements);
   const auto number = [&](uint32_t rank) {
     return philox(key.seed, group, low_counter(key.op), rank / 4, stream_counter(Stream::strata, key.op));
@@ -46,7 +46,7 @@ double prescale_of(const codec::Thc& thc, float own_scale, float scale) {
   return low + (high - low) * (at - below);
 }
 
-ThcQuantiser quantiser(const codec::Thc& thc, const ThcKey& key, const ThcPlace& place, float own_scale, float scale) {
+ThcQuantiser quantiser(const codec::Thc& thc, const CodecKey& key, const ThcPlace& place, float own_scale, float scale) {
   const double granularity = thc.config.granularity;
   const double unit = granularity * 128 / thc.clamp / std::sqrt(static_cast<double>(place.elements));
   const double factor = unit * prescale_of(thc, own_scale, scale) / (double{normaliser(own_scale)} * double{scale});
@@ -68,9 +68,9 @@ float decode_factor(const codec::Thc& thc, uint32_t elements, float scale, uint3
 bool is_nan(float scale) { return std::bit_cast<uint32_t>(scale) > 0x7f800000U; }
 
 /// What the encoding of (in + residual) does not hold of it.
-void keep_residual(const Target& target, float* residual, const uint8_t* src, uint32_t room, const ThcInput& in, const codec::Thc& thc,
-                   const ThcKey& key, const ThcPlace& place, float scale, float* work) {
-  const ThcOutput out = {.data = residual, .type = DataType::float32, .stride = in.stride, .count = in.count};
+void keep_residual(const Target& target, float* residual, const uint8_t* src, uint32_t room, const CodecInput& in, const codec::Thc& thc,
+                   const CodecKey& key, const ThcPlace& place, float scale, float* work) {
+  const CodecOutput out = {.data = residual, .type = DataType::float32, .stride = in.stride, .count = in.count};
   alignas(64) float decoded[codec::kMaxGroup];
   target.thc.levels(decoded, src, room, 1, place.elements, thc);
   target.thc.unrotate(decoded, key, place, decode_factor(thc, place.elements, scale, 1, 1));
@@ -81,7 +81,7 @@ void keep_residual(const Target& target, float* residual, const uint8_t* src, ui
 
 }  // namespace
 
-float thc_measure(const Target& target, const ThcInput& in, uint32_t elements, float* work) {
+float thc_measure(const Target& target, const CodecInput& in, uint32_t elements, float* work) {
   const float* from = static_cast<const float*>(in.data);
   const bool direct = in.type == DataType::float32 && in.stride == 1 && in.count == elements && in.residual == nullptr;
   if (!direct || reinterpret_cast<uintptr_t>(from) % alignof(float) != 0) {
@@ -97,8 +97,8 @@ float thc_measure(const Target& target, const ThcInput& in, uint32_t elements, f
   return std::isfinite(scale) ? scale : std::bit_cast<float>(kNotFinite);
 }
 
-void thc_encode(const Target& target, void* dst, uint32_t room, const ThcInput& in, float* residual, const codec::Thc& thc,
-                const ThcKey& key, const ThcPlace& place, float own_scale, float scale, float* work) {
+void thc_encode(const Target& target, void* dst, uint32_t room, const CodecInput& in, float* residual, const codec::Thc& thc,
+                const CodecKey& key, const ThcPlace& place, float own_scale, float scale, float* work) {
   auto* to = static_cast<uint8_t*>(dst);
   const size_t bytes = size_t{place.elements} / 8 * thc.width(room);
   if (is_nan(scale) || scale == 0) {
@@ -118,8 +118,8 @@ void thc_encode(const Target& target, void* dst, uint32_t room, const ThcInput& 
   if (residual != nullptr) keep_residual(target, residual, to, room, in, thc, key, place, scale, work);
 }
 
-void thc_decode(const Target& target, const ThcOutput& out, const void* src, uint32_t room, uint32_t summands, uint32_t multiplier,
-                const codec::Thc& thc, const ThcKey& key, const ThcPlace& place, float scale, float* work) {
+void thc_decode(const Target& target, const CodecOutput& out, const void* src, uint32_t room, uint32_t summands, uint32_t multiplier,
+                const codec::Thc& thc, const CodecKey& key, const ThcPlace& place, float scale, float* work) {
   if (is_nan(scale) || scale == 0) {
     for (uint32_t i = 0; i < place.elements; ++i) work[i] = scale;
     return target.thc.store(out, work);

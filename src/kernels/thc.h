@@ -8,37 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/types.h"
 #include "codec/thc.h"
+#include "kernels/coding.h"
 
 namespace isthmus::kernels {
 
 struct Target;
-
-/// What every random bit of a call is a function of, beside the place.
-struct ThcKey {
-  uint64_t seed;   ///< the communicator's
-  uint64_t op;     ///< counts the communicator's compressed calls: a new rotation for each
-  uint32_t rank;   ///< whose encoding it is
-  uint32_t ranks;  ///< how many encode
-};
-
-/// A group's elements in user memory: float32, float16 or bfloat16.
-struct ThcInput {
-  const void* data;  ///< the first element
-  DataType type;
-  size_t stride = 1;                ///< elements from one to the next
-  size_t count;                     ///< elements that exist; the group's others are zero
-  const float* residual = nullptr;  ///< with the same stride: what is added to each
-};
-
-struct ThcOutput {
-  void* data;
-  DataType type;
-  size_t stride = 1;
-  size_t count;
-  bool past_caches = false;  ///< for results so large that nobody would find them there
-};
 
 /// One group in one call: where it is, how large.
 struct ThcPlace {
@@ -58,16 +33,16 @@ struct ThcQuantiser {
 /// One instruction set's kernels. `room`: how many encodings the layout has room for (1: indices, more: sums).
 struct ThcKernels {
   /// to[0, elements) = the input in float32, zeros after its end.
-  void (*load)(float* to, const ThcInput& in, uint32_t elements);
-  void (*store)(const ThcOutput& out, const float* from);
+  void (*load)(float* to, const CodecInput& in, uint32_t elements);
+  void (*store)(const CodecOutput& out, const float* from);
   /// The sum of squares of `elements` floats in a fixed order.
   float (*squares)(const float* from, uint32_t elements);
   /// to = H (signs o from * factor), unnormalised. `from` may be `to`.
-  void (*rotate)(float* to, const float* from, const ThcKey& key, const ThcPlace& place, float factor);
+  void (*rotate)(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor);
   /// data = signs o (H data) * factor.
-  void (*unrotate)(float* data, const ThcKey& key, const ThcPlace& place, float factor);
+  void (*unrotate)(float* data, const CodecKey& key, const ThcPlace& place, float factor);
   /// dst = the table indices (room 1) or table values (more) of rotated coordinates.
-  void (*quantise)(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const ThcKey& key, const ThcPlace& place,
+  void (*quantise)(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
                    const ThcQuantiser& q);
   /// dst = a + b over `units` units of 64 elements, dst with room for more than one; dst may be a or b where the rooms are equal.
   void (*accumulate)(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
@@ -76,21 +51,21 @@ struct ThcKernels {
   void (*levels)(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc);
   /// levels, then unrotate, the result in `to`, which has any alignment and may be `work`; with past_caches stored past the caches
   /// where that can be.
-  void (*decode)(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
+  void (*decode)(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const CodecKey& key,
                  const ThcPlace& place, float factor, bool past_caches);
 };
 
 /// This rank's scale of a group: the root of the mean square, never negative; 0x7fc00000 if anything in it is not finite. Scales are
 /// joined by an unsigned integer maximum over their bits, in which that wins.
-float thc_measure(const Target& target, const ThcInput& in, uint32_t elements, float* work);
+float thc_measure(const Target& target, const CodecInput& in, uint32_t elements, float* work);
 
 /// Encodes one group, whose own scale and scale over all ranks are given. With `residual`, writes there (in's stride and count) what
 /// the encoding does not hold; it may be in.residual. Writes thc.width(room) bits an element.
-void thc_encode(const Target& target, void* dst, uint32_t room, const ThcInput& in, float* residual, const codec::Thc& thc,
-                const ThcKey& key, const ThcPlace& place, float own_scale, float scale, float* work);
+void thc_encode(const Target& target, void* dst, uint32_t room, const CodecInput& in, float* residual, const codec::Thc& thc,
+                const CodecKey& key, const ThcPlace& place, float own_scale, float scale, float* work);
 
 /// Decodes the sum of `summands` encodings: times multiplier / summands (1: average, number of ranks: sum).
-void thc_decode(const Target& target, const ThcOutput& out, const void* src, uint32_t room, uint32_t summands, uint32_t multiplier,
-                const codec::Thc& thc, const ThcKey& key, const ThcPlace& place, float scale, float* work);
+void thc_decode(const Target& target, const CodecOutput& out, const void* src, uint32_t room, uint32_t summands, uint32_t multiplier,
+                const codec::Thc& thc, const CodecKey& key, const ThcPlace& place, float scale, float* work);
 
 }  // namespace isthmus::kernels

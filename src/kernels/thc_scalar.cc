@@ -11,7 +11,7 @@ namespace isthmus::kernels::scalar {
 namespace {
 
 template <typename T>
-void load_as(float* to, const ThcInput& in) {
+void load_as(float* to, const CodecInput& in) {
   const auto* from = static_cast<const std::byte*>(in.data);
   for (size_t i = 0; i < in.count; ++i) {
     T value;
@@ -25,7 +25,7 @@ void load_as(float* to, const ThcInput& in) {
 }
 
 template <typename T>
-void store_as(const ThcOutput& out, const float* from) {
+void store_as(const CodecOutput& out, const float* from) {
   auto* to = static_cast<std::byte*>(out.data);
   for (size_t i = 0; i < out.count; ++i) {
     T value;
@@ -38,7 +38,7 @@ void store_as(const ThcOutput& out, const float* from) {
   }
 }
 
-void flip_signs(float* data, const ThcKey& key, const ThcPlace& place) {
+void flip_signs(float* data, const CodecKey& key, const ThcPlace& place) {
   const uint32_t counter[3] = {low_counter(key.op), 0, stream_counter(Stream::signs, key.op)};
   uint32_t words[kTileWords];
   for (uint32_t i = 0; i < place.elements; i += 32) {
@@ -61,7 +61,7 @@ void read_unit(uint16_t* values, const uint8_t* src, uint32_t room, const codec:
 
 }  // namespace
 
-void load(float* to, const ThcInput& in, uint32_t elements) {
+void load(float* to, const CodecInput& in, uint32_t elements) {
   const DefaultFloatEnvironment environment(true);
   if (in.type == DataType::float32) load_as<float>(to, in);
   if (in.type == DataType::float16) load_as<Float16>(to, in);
@@ -72,7 +72,7 @@ void load(float* to, const ThcInput& in, uint32_t elements) {
   for (size_t i = in.count; i < elements; ++i) to[i] = 0;
 }
 
-void store(const ThcOutput& out, const float* from) {
+void store(const CodecOutput& out, const float* from) {
   if (out.type == DataType::float32) store_as<float>(out, from);
   if (out.type == DataType::float16) store_as<Float16>(out, from);
   if (out.type == DataType::bfloat16) store_as<BFloat16>(out, from);
@@ -83,21 +83,21 @@ float squares(const float* from, uint32_t elements) {
   return sum_of_squares(from, elements);
 }
 
-void rotate(float* to, const float* from, const ThcKey& key, const ThcPlace& place, float factor) {
+void rotate(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor) {
   const DefaultFloatEnvironment environment(true);
   for (uint32_t i = 0; i < place.elements; ++i) to[i] = from[i] * factor;
   flip_signs(to, key, place);
   hadamard(to, place.elements);
 }
 
-void unrotate(float* data, const ThcKey& key, const ThcPlace& place, float factor) {
+void unrotate(float* data, const CodecKey& key, const ThcPlace& place, float factor) {
   const DefaultFloatEnvironment environment(true);
   hadamard(data, place.elements);
   for (uint32_t i = 0; i < place.elements; ++i) data[i] = data[i] * factor;
   flip_signs(data, key, place);
 }
 
-void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const ThcKey& key, const ThcPlace& place,
+void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
               const ThcQuantiser& q) {
   const DefaultFloatEnvironment environment(true);
   uint16_t values[codec::kUnitElements];
@@ -140,7 +140,7 @@ void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uin
   }
 }
 
-void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const ThcKey& key,
+void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const CodecKey& key,
             const ThcPlace& place, float factor, bool /*past_caches*/) {
   levels(work, src, room, summands, place.elements, thc);
   unrotate(work, key, place, factor);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/types.h"
+#include "codec/codec.h"
 
 namespace isthmus::plan {
 
@@ -32,8 +33,17 @@ struct Shape {
   int32_t root = -1;
   bool in_place = false;
   ReduceOp op = ReduceOp::sum;
-  bool map_in = false;    ///< each rank multiplies its input by a scalar first (PreMulSum)
-  uint32_t segments = 1;  ///< pipeline segments, for algorithms that list the tunable
+  bool map_in = false;                  ///< each rank multiplies its input by a scalar first (PreMulSum)
+  uint32_t segments = 1;                ///< pipeline segments, for algorithms that list the tunable
+  const codec::Codec* codec = nullptr;  ///< what travels encoded; null: nothing
+  std::span<const int32_t> sites;       ///< by position: a number for each set of ranks that are close to each other; empty: one set
+};
+
+/// What an algorithm does with a codec.
+enum class Coding : uint8_t {
+  none,      ///< it sends elements as they are
+  sums,      ///< it adds encodings: only for homomorphic codecs
+  decoding,  ///< whoever adds decodes first, and encodes the sum anew: for any codec
 };
 
 /// Requirements as data.
@@ -41,6 +51,7 @@ struct Needs {
   int32_t min_ranks = 1;
   int32_t max_ranks = INT32_MAX;  ///< e.g. direct exchange stops paying, and plans grow, with many ranks
   bool power_of_two = false;
+  Coding coding = Coding::none;
 };
 
 struct Tunable {

@@ -16,7 +16,7 @@ struct Work {
   alignas(64) float data[codec::kMaxGroup];
 };
 
-kernels::ThcInput input_of(const std::vector<float>& vector, const codec::ThcGroup& group, const float* residual) {
+kernels::CodecInput input_of(const std::vector<float>& vector, const codec::Piece& group, const float* residual) {
   const size_t count = group.stride > 1 ? group.elements : std::min<size_t>(group.elements, vector.size() - group.begin);
   return {.data = vector.data() + group.begin,
           .type = DataType::float32,
@@ -54,9 +54,9 @@ std::vector<Ranks::Bytes> Ranks::encode(const Vectors& inputs, uint64_t op, Vect
   for (const uint32_t bits : largest) scales.push_back(std::bit_cast<float>(bits));
   std::vector<Bytes> encodings(ranks_, Bytes(thc_->codec.encoded_bytes(thc_->codec, elements, 1)));
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
-    const kernels::ThcKey key = {.seed = settings_.seed, .op = op, .rank = rank, .ranks = ranks_};
+    const kernels::CodecKey key = {.seed = settings_.seed, .op = op, .rank = rank, .ranks = ranks_};
     for (uint64_t g = 0; g < groups; ++g) {
-      const codec::ThcGroup group = thc_->group(elements, g);
+      const codec::Piece group = thc_->group(elements, g);
       float* residual = residuals == nullptr ? nullptr : (*residuals)[rank].data() + group.begin;
       kernels::thc_encode(*settings_.target, encodings[rank].data() + group.first / 8 * thc_->config.bits, 1, group_input(rank, g),
                           residual, *thc_, key, {.position = group.first, .elements = group.elements}, own[rank][g], scales[g], work.data);
@@ -106,11 +106,11 @@ std::vector<float> Ranks::average(const Vectors& inputs, uint64_t op, Vectors* r
   const std::vector<Bytes> encodings = encode(inputs, op, residuals, scales);
   const Bytes sum = add(encodings, elements);
   std::vector<float> result(elements);
-  const kernels::ThcKey key = {.seed = settings_.seed, .op = op, .rank = 0, .ranks = ranks_};
+  const kernels::CodecKey key = {.seed = settings_.seed, .op = op, .rank = 0, .ranks = ranks_};
   for (uint64_t g = 0; g < scales.size(); ++g) {
-    const codec::ThcGroup group = thc_->group(elements, g);
-    const kernels::ThcInput same = input_of(result, group, nullptr);
-    const kernels::ThcOutput out = {.data = result.data() + group.begin, .type = same.type, .stride = same.stride, .count = same.count};
+    const codec::Piece group = thc_->group(elements, g);
+    const kernels::CodecInput same = input_of(result, group, nullptr);
+    const kernels::CodecOutput out = {.data = result.data() + group.begin, .type = same.type, .stride = same.stride, .count = same.count};
     kernels::thc_decode(*settings_.target, out, sum.data() + group.first / 8 * thc_->width(ranks_), ranks_, ranks_, 1, *thc_, key,
                         {.position = group.first, .elements = group.elements}, scales[g], work.data);
   }

@@ -78,12 +78,12 @@ void multi_round_rows(Report& report) {
 std::vector<float> nearest(const Ranks& ranks, const std::vector<float>& input, uint64_t op) {
   const codec::Thc& thc = ranks.thc();
   const kernels::Target& target = kernels::select_target();
-  const kernels::ThcKey key = {.seed = 42, .op = op, .rank = 0, .ranks = 1};
+  const kernels::CodecKey key = {.seed = 42, .op = op, .rank = 0, .ranks = 1};
   const double granularity = thc.config.granularity;
   std::vector<float> result(input.size());
   alignas(64) static float work[codec::kMaxGroup];
   for (uint64_t g = 0; g < thc.groups(input.size()); ++g) {
-    const codec::ThcGroup group = thc.group(input.size(), g);
+    const codec::Piece group = thc.group(input.size(), g);
     const kernels::ThcPlace place = {.position = group.first, .elements = group.elements};
     const double root = std::sqrt(static_cast<double>(group.elements));
     double square = 0;

@@ -173,9 +173,9 @@ TEST(CodecThc, GroupsOfACell) {
   const auto thc = made({.group = 1024}, 2);
   const uint64_t elements = 2 * 1024 + 512 + 128 + 1;  // the last one is padded to 64
   ASSERT_EQ(thc->groups(elements), 5U);
-  const ThcGroup known[] = {{0, 0, 1, 1024}, {1024, 1024, 1, 1024}, {2048, 2048, 1, 512}, {2560, 2560, 1, 128}, {2688, 2688, 1, 64}};
+  const Piece known[] = {{0, 0, 1, 1024}, {1024, 1024, 1, 1024}, {2048, 2048, 1, 512}, {2560, 2560, 1, 128}, {2688, 2688, 1, 64}};
   for (uint64_t i = 0; i < 5; ++i) {
-    const ThcGroup group = thc->group(elements, i);
+    const Piece group = thc->group(elements, i);
     EXPECT_EQ(group.first, known[i].first);
     EXPECT_EQ(group.begin, known[i].begin);
     EXPECT_EQ(group.stride, known[i].stride);
@@ -195,7 +195,7 @@ TEST(CodecThc, GroupsCoverEveryElementOnce) {
       std::vector<int> seen(elements, 0);
       uint64_t next = 0;
       for (uint64_t g = 0; g < thc->groups(elements); ++g) {
-        const ThcGroup group = thc->group(elements, g);
+        const Piece group = thc->group(elements, g);
         ASSERT_EQ(group.first, next);
         next += group.elements;
         for (uint64_t i = 0; i < group.elements; ++i) {

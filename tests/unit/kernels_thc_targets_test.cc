@@ -72,11 +72,11 @@ TEST_P(KernelsThcTargets, Load) {
         const size_t offset = count % 5;
         Bytes data = random_elements(rng_, type, 256 * 3);
         data.insert(data.begin(), offset, uint8_t{0});
-        const ThcInput in = {.data = data.data() + offset,
-                             .type = type,
-                             .stride = stride,
-                             .count = count,
-                             .residual = count % 2 == 0 ? nullptr : residual.data()};
+        const CodecInput in = {.data = data.data() + offset,
+                               .type = type,
+                               .stride = stride,
+                               .count = count,
+                               .residual = count % 2 == 0 ? nullptr : residual.data()};
         std::memset(got.data, 1, sizeof got.data);
         std::memset(want.data, 1, sizeof want.data);
         mine().load(got.data, in, 256);
@@ -117,7 +117,7 @@ TEST_P(KernelsThcTargets, SquaresAndRotations) {
       const float got_sum = mine().squares(from, elements), want_sum = scalar::squares(from, elements);
       ASSERT_EQ(std::bit_cast<uint32_t>(got_sum), std::bit_cast<uint32_t>(want_sum)) << elements;
       Work got, want;
-      const ThcKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
+      const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
       const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
       mine().rotate(got.data, from, key, place, 0.25F);
       scalar::rotate(want.data, from, key, place, 0.25F);
@@ -139,7 +139,7 @@ TEST_P(KernelsThcTargets, Quantise) {
         const auto thc = made({.bits = bits, .granularity = granularity}, 2);
         Work from;
         for (float& value : from.data) value = static_cast<float>((rng_.uniform() - 0.5) * 500 * granularity);
-        const ThcKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
+        const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
         const ThcQuantiser q = {.factor = 0.7F,
                                 .middle = static_cast<float>(granularity * 128),
                                 .top = static_cast<float>(granularity * 256),
@@ -204,10 +204,10 @@ TEST_P(KernelsThcTargets, EncodeAndDecode) {
         std::vector<float> residual(elements, 0.125F), other_residual(residual);
         Bytes got(elements), want(elements), out(elements * 4 + 64), other_out(elements * 4 + 64);
         Work work;
-        const ThcKey key = {.seed = 7, .op = elements, .rank = 2, .ranks = 4};
+        const CodecKey key = {.seed = 7, .op = elements, .rank = 2, .ranks = 4};
         const ThcPlace place = {.position = elements * 3, .elements = elements};
         const auto run = [&](const Target& target, Bytes& bytes, std::vector<float>& kept, Bytes& result) {
-          const ThcInput in = {.data = data.data(), .type = type, .count = elements - missing, .residual = kept.data()};
+          const CodecInput in = {.data = data.data(), .type = type, .count = elements - missing, .residual = kept.data()};
           const float scale = thc_measure(target, in, elements, work.data);
           thc_encode(target, bytes.data(), 1, in, kept.data(), *thc, key, place, scale, 1.1F * scale, work.data);
           thc_decode(target, {.data = aligned(result), .type = type, .count = elements - missing, .past_caches = missing == 0},

@@ -145,7 +145,7 @@ std::vector<float> average(const Target& target, const codec::Thc& thc, const st
   const ThcPlace place = {.position = 4096, .elements = elements};
   std::vector<float> own;
   uint32_t largest = 0;
-  const auto input = [&](uint32_t rank) { return ThcInput{.data = inputs[rank].data(), .type = DataType::float32, .count = elements}; };
+  const auto input = [&](uint32_t rank) { return CodecInput{.data = inputs[rank].data(), .type = DataType::float32, .count = elements}; };
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     own.push_back(thc_measure(target, input(rank), elements, work.data));
     largest = std::max(largest, std::bit_cast<uint32_t>(own.back()));
@@ -206,8 +206,8 @@ TEST_P(KernelsThcTarget, ResidualIsWhatTheEncodingLacks) {
   std::vector<float> residual(1000, 0.25F), decoded(1000);
   std::vector<uint8_t> bytes(1024 / 2);
   const ThcPlace place = {.position = 0, .elements = 1024};
-  const ThcKey key = {.seed = 1, .op = 1, .rank = 1, .ranks = 2};
-  const ThcInput in = {.data = x.data(), .type = DataType::float32, .count = 1000, .residual = residual.data()};
+  const CodecKey key = {.seed = 1, .op = 1, .rank = 1, .ranks = 2};
+  const CodecInput in = {.data = x.data(), .type = DataType::float32, .count = 1000, .residual = residual.data()};
   const float scale = thc_measure(*GetParam(), in, 1024, work.data);
   thc_encode(*GetParam(), bytes.data(), 1, in, residual.data(), *thc, key, place, scale, scale * 1.5F, work.data);
   thc_decode(*GetParam(), {.data = decoded.data(), .type = DataType::float32, .count = 1000}, bytes.data(), 1, 1, 1, *thc, key, place,
