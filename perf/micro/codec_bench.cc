@@ -65,7 +65,7 @@ void encode(const World& world, const Target& target, Work& work) {
   world.for_groups([&](size_t first, const ThcPlace& place) {
     const float scale = thc_measure(target, world.input(first), place.elements, work.data);
     thc_encode(target, static_cast<uint8_t*>(world.encoded.get()) + first / 2, 1, world.input(first), nullptr, *world.thc, kKey, place,
-               scale, 1.02F * scale, work.data);
+               1.02F * scale, work.data);
   });
 }
 

@@ -79,15 +79,16 @@ void keep_residual(const Target& target, float* residual, const uint8_t* src, ui
   target.thc.store(out, work);
 }
 
-}  // namespace
-
-float thc_measure(const Target& target, const CodecInput& in, uint32_t elements, float* work) {
-  const float* from = static_cast<const float*>(in.data);
+/// The input's elements: where they are, or loaded into `work`.
+const float* elements_of(const Target& target, const CodecInput& in, uint32_t elements, float* work) {
+  const auto* from = static_cast<const float*>(in.data);
   const bool direct = in.type == DataType::float32 && in.stride == 1 && in.count == elements && in.residual == nullptr;
-  if (!direct || reinterpret_cast<uintptr_t>(from) % alignof(float) != 0) {
-    target.thc.load(work, in, elements);
-    from = work;
-  }
+  if (direct && reinterpret_cast<uintptr_t>(from) % alignof(float) == 0) return from;
+  target.thc.load(work, in, elements);
+  return work;
+}
+
+float own_scale_of(const Target& target, const float* from, uint32_t elements) {
   double sum = double{target.thc.squares(from, elements)};
   if (!(sum > 1e-20 && sum < 1e30)) {  // squares may have vanished or overflowed, or there is no number at all
     sum = 0;
@@ -97,8 +98,14 @@ float thc_measure(const Target& target, const CodecInput& in, uint32_t elements,
   return std::isfinite(scale) ? scale : std::bit_cast<float>(kNotFinite);
 }
 
+}  // namespace
+
+float thc_measure(const Target& target, const CodecInput& in, uint32_t elements, float* work) {
+  return own_scale_of(target, elements_of(target, in, elements, work), elements);
+}
+
 void thc_encode(const Target& target, void* dst, uint32_t room, const CodecInput& in, float* residual, const codec::Thc& thc,
-                const CodecKey& key, const ThcPlace& place, float own_scale, float scale, float* work) {
+                const CodecKey& key, const ThcPlace& place, float scale, float* work) {
   auto* to = static_cast<uint8_t*>(dst);
   const size_t bytes = size_t{place.elements} / 8 * thc.width(room);
   if (is_nan(scale) || scale == 0) {
@@ -107,12 +114,8 @@ void thc_encode(const Target& target, void* dst, uint32_t room, const CodecInput
     for (size_t i = 0; residual != nullptr && i < in.count; ++i) residual[i * in.stride] = 0;
     return;
   }
-  const float* from = static_cast<const float*>(in.data);
-  const bool direct = in.type == DataType::float32 && in.stride == 1 && in.count == place.elements && in.residual == nullptr;
-  if (!direct || reinterpret_cast<uintptr_t>(from) % alignof(float) != 0) {
-    target.thc.load(work, in, place.elements);
-    from = work;
-  }
+  const float* from = elements_of(target, in, place.elements, work);
+  const float own_scale = own_scale_of(target, from, place.elements);
   target.thc.rotate(work, from, key, place, normaliser(own_scale));
   target.thc.quantise(to, room, work, thc, key, place, quantiser(thc, key, place, own_scale, scale));
   if (residual != nullptr) keep_residual(target, residual, to, room, in, thc, key, place, scale, work);

@@ -40,15 +40,14 @@ std::vector<Ranks::Bytes> Ranks::encode(const Vectors& inputs, uint64_t op, Vect
   Work work;
   const size_t elements = inputs[0].size();
   const uint64_t groups = thc_->groups(elements);
-  Vectors own(ranks_, std::vector<float>(groups));
   std::vector<uint32_t> largest(groups, 0);
   const auto group_input = [&](uint32_t rank, uint64_t g) {
     return input_of(inputs[rank], thc_->group(elements, g), residuals == nullptr ? nullptr : (*residuals)[rank].data());
   };
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     for (uint64_t g = 0; g < groups; ++g) {
-      own[rank][g] = kernels::thc_measure(*settings_.target, group_input(rank, g), thc_->group(elements, g).elements, work.data);
-      largest[g] = std::max(largest[g], std::bit_cast<uint32_t>(own[rank][g]));
+      const float own = kernels::thc_measure(*settings_.target, group_input(rank, g), thc_->group(elements, g).elements, work.data);
+      largest[g] = std::max(largest[g], std::bit_cast<uint32_t>(own));
     }
   }
   for (const uint32_t bits : largest) scales.push_back(std::bit_cast<float>(bits));
@@ -59,7 +58,7 @@ std::vector<Ranks::Bytes> Ranks::encode(const Vectors& inputs, uint64_t op, Vect
       const codec::Piece group = thc_->group(elements, g);
       float* residual = residuals == nullptr ? nullptr : (*residuals)[rank].data() + group.begin;
       kernels::thc_encode(*settings_.target, encodings[rank].data() + group.first / 8 * thc_->config.bits, 1, group_input(rank, g),
-                          residual, *thc_, key, {.position = group.first, .elements = group.elements}, own[rank][g], scales[g], work.data);
+                          residual, *thc_, key, {.position = group.first, .elements = group.elements}, scales[g], work.data);
     }
   }
   return encodings;

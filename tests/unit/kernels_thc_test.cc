@@ -143,17 +143,15 @@ std::vector<float> average(const Target& target, const codec::Thc& thc, const st
   const auto elements = static_cast<uint32_t>(inputs[0].size());
   const auto ranks = static_cast<uint32_t>(inputs.size());
   const ThcPlace place = {.position = 4096, .elements = elements};
-  std::vector<float> own;
   uint32_t largest = 0;
   const auto input = [&](uint32_t rank) { return CodecInput{.data = inputs[rank].data(), .type = DataType::float32, .count = elements}; };
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    own.push_back(thc_measure(target, input(rank), elements, work.data));
-    largest = std::max(largest, std::bit_cast<uint32_t>(own.back()));
+    largest = std::max(largest, std::bit_cast<uint32_t>(thc_measure(target, input(rank), elements, work.data)));
   }
   std::vector<uint8_t> sum(elements / 8 * thc.width(ranks)), one(sum.size());
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     uint8_t* to = rank == 0 ? sum.data() : one.data();
-    thc_encode(target, to, ranks, input(rank), nullptr, thc, {.seed = 1, .op = 1, .rank = rank, .ranks = ranks}, place, own[rank],
+    thc_encode(target, to, ranks, input(rank), nullptr, thc, {.seed = 1, .op = 1, .rank = rank, .ranks = ranks}, place,
                std::bit_cast<float>(largest), work.data);
     if (rank > 0) target.thc.accumulate(sum.data(), ranks, sum.data(), ranks, one.data(), ranks, elements / 64, thc);
   }
@@ -209,7 +207,7 @@ TEST_P(KernelsThcTarget, ResidualIsWhatTheEncodingLacks) {
   const CodecKey key = {.seed = 1, .op = 1, .rank = 1, .ranks = 2};
   const CodecInput in = {.data = x.data(), .type = DataType::float32, .count = 1000, .residual = residual.data()};
   const float scale = thc_measure(*GetParam(), in, 1024, work.data);
-  thc_encode(*GetParam(), bytes.data(), 1, in, residual.data(), *thc, key, place, scale, scale * 1.5F, work.data);
+  thc_encode(*GetParam(), bytes.data(), 1, in, residual.data(), *thc, key, place, scale * 1.5F, work.data);
   thc_decode(*GetParam(), {.data = decoded.data(), .type = DataType::float32, .count = 1000}, bytes.data(), 1, 1, 1, *thc, key, place,
              scale * 1.5F, work.data);
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(residual[i], (x[i] + 0.25F) - decoded[i]);
