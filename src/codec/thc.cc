@@ -90,21 +90,7 @@ uint64_t Thc::groups(uint64_t elements) const {
   return elements / config.group + static_cast<uint64_t>(std::popcount(units_of(elements % config.group)));
 }
 
-Piece Thc::group(uint64_t elements, uint64_t index) const {
-  const uint64_t whole = elements / config.group;
-  if (index < whole) {
-    const bool columns = config.layout == ThcLayout::columns;
-    return {index * config.group, columns ? index : index * config.group, columns ? whole : 1, config.group};
-  }
-  uint64_t units = units_of(elements % config.group);
-  uint64_t first = whole * config.group;
-  for (uint64_t skip = index - whole; skip > 0; --skip) {
-    const uint64_t largest = std::bit_floor(units);
-    first += largest * kUnitElements;
-    units -= largest;
-  }
-  return {first, first, 1, static_cast<uint32_t>(std::bit_floor(units) * kUnitElements)};
-}
+Piece Thc::group(uint64_t elements, uint64_t index) const { return thc_group(config.group, config.layout, elements, index); }
 
 double Thc::predicted_nmse(bool same) const {
   // The pre-scale spreads the same noise over a larger signal: to first order nothing of the formula changes.

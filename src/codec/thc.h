@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/float_types.h"
 #include "base/status.h"
 #include "codec/codec.h"
 
@@ -25,6 +26,24 @@ enum class ThcLayout : uint8_t {
   blocks,   ///< group k is the k-th run of B elements
   columns,  ///< the whole groups' elements are a matrix of B rows, and group k is its column k
 };
+
+/// The index-th group of a cell: whole ones, then the largest powers of two that the rest, padded to whole units, is made of.
+ISTHMUS_HOST_DEVICE constexpr Piece thc_group(uint32_t group, ThcLayout layout, uint64_t elements, uint64_t index) {
+  const uint64_t whole = elements / group;
+  if (index < whole) {
+    const bool columns = layout == ThcLayout::columns;
+    return {index * group, columns ? index : index * group, columns ? whole : 1, group};
+  }
+  const uint64_t units = (elements % group + kUnitElements - 1) / kUnitElements;
+  uint64_t skip = index - whole, first = whole * group;
+  for (uint32_t size = group; size > kUnitElements; size /= 2) {
+    if ((units & size / kUnitElements) == 0) continue;
+    if (skip == 0) return {first, first, 1, size};
+    first += size;
+    --skip;
+  }
+  return {first, first, 1, kUnitElements};
+}
 
 /// What a user chooses. Every rank must choose the same.
 struct ThcConfig {
@@ -70,7 +89,7 @@ struct Thc {
   [[nodiscard]] uint32_t width(uint32_t room) const;
   /// Encodings that may be added at all.
   [[nodiscard]] uint32_t max_summands() const { return ((1U << kMaxSumBits) - 1) / config.granularity; }
-  /// Groups of a cell: whole ones, then the largest powers of two that the rest, padded to whole units, is made of.
+  /// Groups of a cell, and each of them (thc_group).
   [[nodiscard]] uint64_t groups(uint64_t elements) const;
   [[nodiscard]] Piece group(uint64_t elements, uint64_t index) const;
   /// Expected squared error of the average over that of the exact average, for Gaussian data: independent on every rank, or the same.

@@ -2,7 +2,7 @@
 // CPU arithmetic of the homomorphic codec, group by group, so that measuring, encoding, sending, adding and decoding can be
 // pipelined. Called by exec/ for measure, encode, accumulate and decode steps. Every target gives the scalar result bit for bit.
 // Pointers to user data and encodings may have any alignment; `work` holds the group's elements and is aligned to 64 bytes. Nothing
-// here can fail. docs/compression.md defines the arithmetic; thc_arithmetic.h is that definition as code.
+// here can fail. docs/compression.md defines the arithmetic; thc_arithmetic.h and thc_group.h are that definition as code.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct ThcPlace {
   uint32_t elements;  ///< a power of two, 64 to 8192
 };
 
-/// Numbers that quantising one group needs; made by thc_quantiser.
+/// Numbers that quantising one group needs; made by thc_group.h.
 struct ThcQuantiser {
   float factor;         ///< from rotated coordinates to 256ths of a table unit
   float middle;         ///< 256ths of a table unit at zero

@@ -4,12 +4,15 @@
 // Must not be included by the objects that are compiled for one instruction set: these are ordinary inline functions.
 #pragma once
 
-#include <Random123/philox.h>
-
 #include <cstdint>
 
 #include "base/float_types.h"
 #include "kernels/thc_layout.h"
+
+#if defined(__CUDACC__)
+#define R123_CUDA_DEVICE ISTHMUS_HOST_DEVICE  // Random123 would leave out the host's half
+#endif
+#include <Random123/philox.h>
 
 namespace isthmus::kernels {
 
@@ -33,6 +36,23 @@ ISTHMUS_HOST_DEVICE inline void philox_tile(uint32_t* words, uint64_t seed, uint
   }
 }
 
+/// The word of its tile that has the signs of the elements around a position.
+ISTHMUS_HOST_DEVICE constexpr uint32_t sign_word(uint64_t position) { return static_cast<uint32_t>(position % kSignTile / 32); }
+
+/// The element at `position`, negated where its bit of its sign word says so.
+ISTHMUS_HOST_DEVICE inline float flip(float value, uint32_t word, uint64_t position) {
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, value) ^ (word >> (position % 32)) << 31);
+}
+
+/// The word of its tile that has the dither of a unit's storage places 4 i to 4 i + 3.
+ISTHMUS_HOST_DEVICE constexpr uint32_t dither_word(uint64_t unit_position, uint32_t i) {
+  return static_cast<uint32_t>(unit_position % kDitherTile / 4) + i;
+}
+
+ISTHMUS_HOST_DEVICE constexpr uint32_t dither_of(uint32_t word, uint32_t place, uint32_t stratum) {
+  return ((word >> (place % 4 * 8)) + stratum) & 0xff;
+}
+
 /// A rotated coordinate in 256ths of a table unit, 0 to 256 granularity, to nearest even.
 ISTHMUS_HOST_DEVICE inline uint32_t fixed_point(float y, float factor, float middle, float top) {
   const float scaled = y * factor;
@@ -44,14 +64,28 @@ ISTHMUS_HOST_DEVICE inline uint32_t fixed_point(float y, float factor, float mid
   return __builtin_bit_cast(uint32_t, sum) & 0x7fffff;
 }
 
-/// The index of one of the two table values around u / 256, the upper one with the probability that makes the mean right.
-ISTHMUS_HOST_DEVICE inline uint32_t quantise_one(uint32_t u, uint32_t dither, const uint8_t* table, const uint8_t* gap, uint32_t levels) {
+/// The last of `levels` (a power of two) table values that is at most u / 256.
+ISTHMUS_HOST_DEVICE inline uint32_t level_below(uint32_t u, const uint8_t* table, uint32_t levels) {
   uint32_t k = 0;
   for (uint32_t step = levels / 2; step > 0; step /= 2) {
     if (u >= uint32_t{table[k + step]} * 256) k += step;
   }
-  const uint32_t rest = u - uint32_t{table[k]} * 256;
-  return k + (dither * gap[k] + gap[k] / 2 < rest ? 1 : 0);
+  return k;
+}
+
+/// Whether u, `rest` above one table value and `gap` table units below the next, becomes that one: with the probability that makes
+/// the mean right.
+ISTHMUS_HOST_DEVICE constexpr bool rounds_up(uint32_t rest, uint32_t gap, uint32_t dither) { return dither * gap + gap / 2 < rest; }
+
+/// The index of one of the two table values around u / 256.
+ISTHMUS_HOST_DEVICE inline uint32_t quantise_one(uint32_t u, uint32_t dither, const uint8_t* table, const uint8_t* gap, uint32_t levels) {
+  const uint32_t k = level_below(u, table, levels);
+  return k + (rounds_up(u - uint32_t{table[k]} * 256, gap[k], dither) ? 1 : 0);
+}
+
+/// What a sum says of a rotated coordinate; `middle` is the number of summands times the granularity.
+ISTHMUS_HOST_DEVICE constexpr float level_of(uint32_t sum, uint32_t middle) {
+  return static_cast<float>(2 * static_cast<int32_t>(sum) - static_cast<int32_t>(middle));
 }
 
 /// Packs 64 values in storage order into 8 * width bytes, plane by plane.

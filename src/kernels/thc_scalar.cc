@@ -44,11 +44,7 @@ void flip_signs(float* data, const CodecKey& key, const ThcPlace& place) {
   for (uint32_t i = 0; i < place.elements; i += 32) {
     const uint64_t position = place.position + i;
     if (i == 0 || position % kSignTile == 0) philox_tile(words, key.seed, position / kSignTile, counter);
-    const uint32_t bits = words[position % kSignTile / 32];
-    for (uint32_t j = 0; j < 32; ++j) {
-      const uint32_t flipped = __builtin_bit_cast(uint32_t, data[i + j]) ^ (bits >> j) << 31;
-      data[i + j] = __builtin_bit_cast(float, flipped);
-    }
+    for (uint32_t j = i; j < i + 32; ++j) data[j] = flip(data[j], words[sign_word(position)], place.position + j);
   }
 }
 
@@ -107,8 +103,7 @@ void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& 
     if (unit == 0 || position % kDitherTile == 0) philox_tile(words, key.seed, position / kDitherTile, q.counter);
     for (uint32_t at = 0; at < codec::kUnitElements; ++at) {
       const uint32_t u = fixed_point(from[unit + element_at(at)], q.factor, q.middle, q.top);
-      const uint32_t word = words[position % kDitherTile / 4 + at / 4];
-      const uint32_t dither = ((word >> (at % 4 * 8)) + q.stratum) & 0xff;
+      const uint32_t dither = dither_of(words[dither_word(position, at / 4)], at, q.stratum);
       const uint32_t index = quantise_one(u, dither, thc.table.data(), thc.gap.data(), thc.levels());
       values[at] = static_cast<uint16_t>(room > 1 ? thc.table[index] : index);
     }
@@ -130,12 +125,12 @@ void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, 
 
 void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc) {
   uint16_t values[codec::kUnitElements];
-  const auto middle = static_cast<int32_t>(summands * thc.config.granularity);
+  const uint32_t middle = summands * thc.config.granularity;
   for (uint32_t unit = 0; unit < elements; unit += codec::kUnitElements) {
     read_unit(values, src, room, thc);
     src += codec::kUnitElements / 8 * thc.width(room);
     for (uint32_t at = 0; at < codec::kUnitElements; ++at) {
-      to[unit + element_at(at)] = static_cast<float>(2 * static_cast<int32_t>(values[at]) - middle);
+      to[unit + element_at(at)] = level_of(values[at], middle);
     }
   }
 }
