@@ -196,7 +196,10 @@ void doubling_allgather(Builder& b, const Group& group, const Halvings& halvings
   }
 }
 
-void recursive_doubling(Builder& b, const Group& group, const Chunk& in, const Chunk& out) {
+namespace {
+
+/// Both kinds of recursive doubling: sums of elements, which are completed, and maxima of scales.
+void fold_and_double(Builder& b, const Group& group, const Chunk& in, const Chunk& out, bool scales) {
   const auto staying = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(group.size)));
   const Stayers stayers = {.folded = group.size - staying};
   const bool folds = group.position < 2 * stayers.folded;
@@ -209,7 +212,7 @@ void recursive_doubling(Builder& b, const Group& group, const Chunk& in, const C
   const int32_t folded = folds ? group.rank_at(group.position + 1) : -1;
   Chunk sum = in;
   const auto add = [&](int32_t peer) {
-    b.recv_reduce(peer, out, sum);
+    scales ? b.recv_reduce_scale(peer, out, sum) : b.recv_reduce(peer, out, sum);
     sum = out;
   };
   if (folds) add(folded);
@@ -220,8 +223,14 @@ void recursive_doubling(Builder& b, const Group& group, const Chunk& in, const C
     add(peer);
   }
   place(b, out, sum);
-  b.complete(out);
+  if (!scales) b.complete(out);
   if (folds) b.send(folded, out);
 }
+
+}  // namespace
+
+void recursive_doubling(Builder& b, const Group& group, const Chunk& in, const Chunk& out) { fold_and_double(b, group, in, out, false); }
+
+void doubling_of_scales(Builder& b, const Group& group, const Chunk& in, const Chunk& out) { fold_and_double(b, group, in, out, true); }
 
 }  // namespace isthmus::collectives

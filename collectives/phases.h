@@ -91,5 +91,7 @@ void doubling_allgather(Builder& b, const Group& group, const Halvings& halvings
 /// `out` = the sum of all positions' `in`, completed. Both of a pair add the same two operands, and a sum of two does not depend on
 /// their order, so all positions hold the same bits.
 void recursive_doubling(Builder& b, const Group& group, const Chunk& in, const Chunk& out);
+/// `out` = the largest of all positions' scales in `in`.
+void doubling_of_scales(Builder& b, const Group& group, const Chunk& in, const Chunk& out);
 
 }  // namespace isthmus::collectives

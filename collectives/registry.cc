@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one list of algorithms, and the page generated from it. To add an algorithm, write its file and name it here. Cannot fail.
+// The lists of algorithms, and the page generated from it. To add an algorithm, write its file and name it here. Cannot fail.
 #include "collectives/registry.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -18,7 +17,10 @@ extern const plan::Algorithm broadcast_binomial, broadcast_chain;
 extern const plan::Algorithm reduce_binomial, reduce_chain;
 extern const plan::Algorithm barrier_one_shot, barrier_recursive_doubling;
 
-std::span<const plan::Algorithm* const> registry() {
+extern const plan::Algorithm compressed_allreduce_direct;
+extern const plan::Algorithm compressed_reduce_scatter_direct;
+
+Algorithms registry() {
   static constexpr const plan::Algorithm* kAll[] = {
       &allreduce_one_shot,
       &allreduce_recursive_doubling,
@@ -41,21 +43,48 @@ std::span<const plan::Algorithm* const> registry() {
   return kAll;
 }
 
-const plan::Algorithm* find(Collective collective, std::string_view name) {
-  for (const plan::Algorithm* algorithm : registry()) {
-    if (algorithm->collective == collective && algorithm->name == name) return algorithm;
-  }
-  return nullptr;
+Algorithms compressed_registry() {
+  static constexpr const plan::Algorithm* kAll[] = {
+      &compressed_allreduce_direct,
+      &compressed_reduce_scatter_direct,
+  };
+  return kAll;
 }
 
-std::string names_of(Collective collective, int32_t ranks) {
+namespace {
+
+const plan::Algorithm* find_in(Algorithms list, Collective collective, std::string_view name) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const plan::Algorithm* algorithm) {
+    return algorithm->collective == collective && algorithm->name == name;
+  });
+  return found == list.end() ? nullptr : *found;
+}
+
+template <typename Wanted>
+std::string names_in(Algorithms list, Collective collective, const Wanted& wanted) {
   std::string names;
-  for (const plan::Algorithm* algorithm : registry()) {
-    if (algorithm->collective != collective || (ranks > 0 && !serves(*algorithm, ranks))) continue;
+  for (const plan::Algorithm* algorithm : list) {
+    if (algorithm->collective != collective || !wanted(*algorithm)) continue;
     names += names.empty() ? "" : ", ";
     names += algorithm->name;
   }
   return names;
+}
+
+}  // namespace
+
+const plan::Algorithm* find(Collective collective, std::string_view name) { return find_in(registry(), collective, name); }
+
+const plan::Algorithm* find_compressed(Collective collective, std::string_view name) {
+  return find_in(compressed_registry(), collective, name);
+}
+
+std::string names_of(Collective collective, int32_t ranks) {
+  return names_in(registry(), collective, [&](const plan::Algorithm& algorithm) { return ranks == 0 || serves(algorithm, ranks); });
+}
+
+std::string compressed_names_of(Collective collective, const codec::Codec& codec) {
+  return names_in(compressed_registry(), collective, [&](const plan::Algorithm& algorithm) { return codes_with(algorithm, codec); });
 }
 
 namespace {
@@ -75,6 +104,18 @@ std::string tunables_words(std::span<const plan::Tunable> tunables) {
   return words.empty() ? "none" : words;
 }
 
+std::string_view codecs_words(plan::Coding coding) {
+  switch (coding) {
+    case plan::Coding::none:
+      break;
+    case plan::Coding::sums:
+      return "thc";
+    case plan::Coding::decoding:
+      return "bf16, int8, int4";
+  }
+  return "none";
+}
+
 constexpr std::string_view kPageHead = R"(# Algorithms
 
 This page is generated from the registry in `collectives/registry.cc`; a test compares the two, and another checks each formula
@@ -84,8 +125,15 @@ against the plans themselves for many rank counts.
 the ranks; rooted trees load their root more. P: ranks. N: bytes of the larger of the two buffers. lg: logarithm to base 2. K: the largest
 power of two that is not above P. F: 0 if P is a power of two, else 1.
 
-| collective | algorithm | ranks | tunables | steps | bytes |
-|---|---|---|---|---|---|
+)";
+
+constexpr std::string_view kPageCompressed = R"(
+## Compressed
+
+These carry out the calls that ask for a codec, and no others ([compression](compression.md)). I: bytes of the larger buffer encoded once.
+W: of the sum of all ranks' encodings. Z: of its scales. The scales are joined in up to D steps that send X bytes: Z(P-1) in one step up to
+8 ranks; above, as recursive_doubling does, Z(K lg K + 2(P-K))/P in ceil(lg P) + F steps.
+
 )";
 
 constexpr std::string_view kLegend = R"(
@@ -93,42 +141,63 @@ steps: messages on the longest chain of messages that wait for each other; bytes
 P: ranks. N: bytes of the larger buffer. lg: logarithm to base 2. K: the largest power of two not above P. F: 0 if P is one, else 1.
 )";
 
-constexpr size_t kColumns = 6;
-using Row = std::array<std::string, kColumns>;
+constexpr std::string_view kLegendCompressed = R"(
+For calls that ask for a codec. I: bytes of the larger buffer encoded once. W: of the sum of all. Z: of its scales.
+D: steps to join the scales, 1 up to 8 ranks, else ceil(lg P) + F. X: bytes for that, Z(P-1), or Z(K lg K + 2(P-K))/P.
+)";
 
-std::vector<Row> rows() {
-  std::vector<Row> found;
-  for (const plan::Algorithm* algorithm : registry()) {
-    found.push_back({std::string(name_of(algorithm->collective)), std::string(algorithm->name), ranks_words(algorithm->needs),
-                     tunables_words(algorithm->tunables), std::string(algorithm->steps_formula), std::string(algorithm->bytes_formula)});
+using Row = std::vector<std::string>;
+
+/// A table with its head.
+std::vector<Row> table_of(Algorithms list, bool codecs) {
+  std::vector<Row> table = {{"collective", "algorithm", "codecs", "ranks", "tunables", "steps", "bytes"}};
+  for (const plan::Algorithm* algorithm : list) {
+    table.push_back({std::string(name_of(algorithm->collective)), std::string(algorithm->name),
+                     std::string(codecs_words(algorithm->needs.coding)), ranks_words(algorithm->needs), tunables_words(algorithm->tunables),
+                     std::string(algorithm->steps_formula), std::string(algorithm->bytes_formula)});
   }
-  return found;
+  if (!codecs) {
+    for (Row& row : table) row.erase(row.begin() + 2);
+  }
+  return table;
+}
+
+std::string in_markdown(const std::vector<Row>& table) {
+  std::string page;
+  const auto add = [&](const Row& row) {
+    for (const std::string& cell : row) page += fmt::format("| {} ", cell);
+    page += "|\n";
+  };
+  add(table[0]);
+  for (size_t at = 0; at < table[0].size(); ++at) page += "|---";
+  page += "|\n";
+  std::for_each(table.begin() + 1, table.end(), add);
+  return page;
+}
+
+std::string in_text(const std::vector<Row>& table) {
+  std::vector<size_t> widths(table[0].size(), 0);
+  for (const Row& row : table) {
+    for (size_t at = 0; at < row.size(); ++at) widths[at] = std::max(widths[at], row[at].size());
+  }
+  std::string text;
+  for (const Row& row : table) {
+    for (size_t at = 0; at + 1 < row.size(); ++at) text += row[at] + std::string(widths[at] + 2 - row[at].size(), ' ');
+    text += row.back() + "\n";
+  }
+  return text;
 }
 
 }  // namespace
 
 std::string algorithms_markdown() {
-  std::string page(kPageHead);
-  for (const Row& row : rows()) {
-    for (const std::string& cell : row) page += fmt::format("| {} ", cell);
-    page += "|\n";
-  }
-  return page;
+  return std::string(kPageHead) + in_markdown(table_of(registry(), false)) + std::string(kPageCompressed) +
+         in_markdown(table_of(compressed_registry(), true));
 }
 
 std::string algorithms_text() {
-  std::vector<Row> table = {{"collective", "algorithm", "ranks", "tunables", "steps", "bytes"}};
-  for (Row& row : rows()) table.push_back(std::move(row));
-  std::array<size_t, kColumns> widths{};
-  for (const Row& row : table) {
-    for (size_t at = 0; at < kColumns; ++at) widths[at] = std::max(widths[at], row[at].size());
-  }
-  std::string text;
-  for (const Row& row : table) {
-    for (size_t at = 0; at + 1 < kColumns; ++at) text += row[at] + std::string(widths[at] + 2 - row[at].size(), ' ');
-    text += row.back() + "\n";
-  }
-  return text + std::string(kLegend);
+  return in_text(table_of(registry(), false)) + std::string(kLegend) + "\n" + in_text(table_of(compressed_registry(), true)) +
+         std::string(kLegendCompressed);
 }
 
 }  // namespace isthmus::collectives

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <string>
 #include <utility>
@@ -64,7 +65,7 @@ Status check_segments(const plan::Algorithm& algorithm, uint32_t segments) {
 /// What the user writes: "[collective:]name[/segments]".
 struct Wish {
   std::string_view collective, name;
-  uint32_t segments = 1;
+  std::optional<uint32_t> segments;
 };
 
 Result<Wish> parse_wish(std::string_view word) {
@@ -96,8 +97,8 @@ Status Selector::force(std::string_view word) {
   const std::optional<Collective> collective = collective_of(wish.collective);
   if (collective) {
     ISTHMUS_ASSIGN(const plan::Algorithm* algorithm, require(*collective, wish.name));
-    forced_[static_cast<size_t>(*collective)] = {algorithm, wish.segments};
-    return check_segments(*algorithm, wish.segments);
+    forced_[static_cast<size_t>(*collective)] = {algorithm, wish.segments.value_or(1)};
+    return check_segments(*algorithm, wish.segments.value_or(1));
   }
   if (!wish.collective.empty()) {
     return invalid_argument(fmt::format("there is no collective \"{}\"; there are {}", wish.collective, all_names()));
@@ -105,8 +106,8 @@ Status Selector::force(std::string_view word) {
   bool found = false;
   for (const plan::Algorithm* algorithm : registry()) {
     if (algorithm->name != wish.name) continue;
-    ISTHMUS_TRY(check_segments(*algorithm, wish.segments));
-    forced_[static_cast<size_t>(algorithm->collective)] = {algorithm, wish.segments};
+    ISTHMUS_TRY(check_segments(*algorithm, wish.segments.value_or(1)));
+    forced_[static_cast<size_t>(algorithm->collective)] = {algorithm, wish.segments.value_or(1)};
     found = true;
   }
   if (found) return {};
@@ -155,6 +156,63 @@ Result<Choice> Choices::choose(Collective collective, uint64_t bytes) const {
     if (bytes >= range.min_bytes && bytes <= range.max_bytes) return range.choice;
   }
   return internal_error(fmt::format("no rule covers {} of {} bytes over {} ranks", name_of(collective), bytes, ranks_));
+}
+
+// --- calls with a codec ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Cells small enough that several fit into caches, and large enough that messages are not many.
+constexpr uint64_t kCellElements = 64 * 1024;
+/// Plans grow with their cells.
+constexpr uint64_t kMostCells = 1024;
+
+/// A power of two, so that a range of sizes has one plan.
+uint32_t segments_for(const plan::Algorithm& algorithm, uint64_t ranks, uint64_t elements) {
+  if (algorithm.tunables.empty()) return 1;
+  const uint64_t wanted = std::min(elements / ranks / kCellElements, kMostCells / ranks);
+  return std::clamp<uint32_t>(std::bit_floor(static_cast<uint32_t>(wanted)), 1, algorithm.tunables[0].max);
+}
+
+/// One forced word: what it says about the collective, if anything.
+Status apply(const Wish& wish, Collective collective, const codec::Codec& codec, std::optional<uint32_t>& segments,
+             const plan::Algorithm*& chosen) {
+  bool known = false;
+  for (const plan::Algorithm* algorithm : compressed_registry()) {
+    const bool other = !wish.collective.empty() && name_of(algorithm->collective) != wish.collective;
+    if (algorithm->name != wish.name || other) continue;
+    known = true;
+    if (wish.segments) ISTHMUS_TRY(check_segments(*algorithm, *wish.segments));
+    if (algorithm->collective != collective) continue;
+    chosen = algorithm;
+    segments = wish.segments;
+  }
+  if (!known) {
+    return invalid_argument(fmt::format("no compressed algorithm is called \"{}\"; for codec {}, {} has {}", wish.name, codec.name,
+                                        name_of(collective), compressed_names_of(collective, codec)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Choice> choose_compressed(Collective collective, const codec::Codec& codec, int32_t ranks, std::span<const int32_t> /*sites*/,
+                                 uint64_t elements, std::string_view forced) {
+  const std::string names = compressed_names_of(collective, codec);
+  if (names.empty()) {
+    return invalid_argument(fmt::format("{} cannot be carried out with codec {}", name_of(collective), codec.name));
+  }
+  const plan::Algorithm* algorithm = find_compressed(collective, "direct");
+  std::optional<uint32_t> segments;
+  for (const std::string_view word : split(forced, ',')) {
+    ISTHMUS_ASSIGN(const Wish wish, parse_wish(word));
+    ISTHMUS_TRY(apply(wish, collective, codec, segments, algorithm));
+  }
+  if (!codes_with(*algorithm, codec)) {
+    return invalid_argument(
+        fmt::format("{} {} has no use for codec {}; these have: {}", name_of(collective), algorithm->name, codec.name, names));
+  }
+  return Choice{algorithm, segments.value_or(segments_for(*algorithm, static_cast<uint64_t>(ranks), elements))};
 }
 
 }  // namespace isthmus::collectives

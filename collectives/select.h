@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -60,6 +61,14 @@ class Selector {
   std::array<Choice, kCollectives> forced_{};
   std::vector<ResolvedRule> rules_;  ///< the user's, then the built-in ones
 };
+
+/// How a call whose elements travel as `codec` is carried out. Homomorphic codecs: hierarchy if some ranks are close and others are not
+/// (`sites` as in plan::Shape), else direct, above 32 ranks halving. Others: decoding at each block's owner. Segments make cells of about
+/// 64 Ki elements; `elements` are those of the larger buffer. `forced` is "", or words as for Selector::make that name compressed
+/// algorithms. Pure, so all ranks choose alike. Fails (invalid_argument) on names and numbers that no compressed algorithm has, on an
+/// algorithm that has no use for the codec, and where the collective has none.
+Result<Choice> choose_compressed(Collective collective, const codec::Codec& codec, int32_t ranks, std::span<const int32_t> sites,
+                                 uint64_t elements, std::string_view forced = {});
 
 /// The built-in rule table, as text that plan::parse_rules reads. Written by perf/tune.
 std::string_view default_rules();

@@ -34,11 +34,17 @@ void print_settings(const SettingsReport& report) {
   for (const std::string& warning : report.warnings) fmt::print(stderr, "warning: {}\n", warning);
 }
 
-Json algorithms_json() {
-  Json rows = Json::array();
-  for (const plan::Algorithm* algorithm : collectives::registry()) {
+/// What an algorithm does with a codec; null for those that send elements as they are.
+Json coding_json(plan::Coding coding) {
+  if (coding == plan::Coding::none) return nullptr;
+  return coding == plan::Coding::sums ? "sums" : "decoding";
+}
+
+void add_rows(Json& rows, collectives::Algorithms list) {
+  for (const plan::Algorithm* algorithm : list) {
     Json row = {{"collective", name_of(algorithm->collective)},
                 {"name", algorithm->name},
+                {"coding", coding_json(algorithm->needs.coding)},
                 {"min_ranks", algorithm->needs.min_ranks},
                 {"max_ranks", algorithm->needs.max_ranks == INT32_MAX ? Json(nullptr) : Json(algorithm->needs.max_ranks)},
                 {"power_of_two", algorithm->needs.power_of_two},
@@ -50,6 +56,12 @@ Json algorithms_json() {
     }
     rows.push_back(std::move(row));
   }
+}
+
+Json algorithms_json() {
+  Json rows = Json::array();
+  add_rows(rows, collectives::registry());
+  add_rows(rows, collectives::compressed_registry());
   return rows;
 }
 

@@ -43,7 +43,7 @@ struct Shape {
 enum class Coding : uint8_t {
   none,      ///< it sends elements as they are
   sums,      ///< it adds encodings: only for homomorphic codecs
-  decoding,  ///< whoever adds decodes first, and encodes the sum anew: for any codec
+  decoding,  ///< whoever adds decodes first, and encodes the sum anew: for codecs whose encodings need no common scale
 };
 
 /// Requirements as data.
@@ -73,6 +73,19 @@ struct Algorithm {
 constexpr bool serves(const Algorithm& algorithm, int32_t ranks) {
   if (ranks < algorithm.needs.min_ranks || ranks > algorithm.needs.max_ranks) return false;
   return !algorithm.needs.power_of_two || (ranks & (ranks - 1)) == 0;
+}
+
+/// True if the algorithm can use that codec.
+constexpr bool codes_with(const Algorithm& algorithm, const codec::Codec& codec) {
+  switch (algorithm.needs.coding) {
+    case Coding::none:
+      return false;
+    case Coding::sums:
+      return codec.homomorphic;
+    case Coding::decoding:
+      return !codec.needs_scale;
+  }
+  return false;
 }
 
 }  // namespace isthmus::plan

@@ -260,6 +260,9 @@ void Builder::receive_and_reduce(int32_t from, Chunk dst, Chunk local, ReduceOp 
 void Builder::copy(Chunk dst, Chunk src, Here here) {
   if (!dst.valid() || !writable(dst, region_of(dst).layout, here)) return;
   if (!readable(src, region_of(dst).layout, here) || !pair(dst, src, here)) return;
+  if (region_of(dst).layout == Layout::encoded && region_of(dst).summands != region_of(src).summands) {
+    return fail_at(here, fmt::format("{} and {} have room for different numbers of encodings", words(plan_, dst), words(plan_, src)));
+  }
   if (same_memory(dst, src)) {
     if (is_raw(src)) map_in_place(src, here);
     return;
@@ -456,16 +459,6 @@ Result<Plan> Builder::finish() {
   give_back_slack(plan_.deps);
   give_back_slack(plan_.regions);
   return std::move(plan_);
-}
-
-Result<Plan> build(const Algorithm& algorithm, const Shape& shape, int32_t ranks) {
-  if (algorithm.collective != shape.collective || !serves(algorithm, shape.group.size)) {
-    return invalid_argument(fmt::format("algorithm {}/{} does not serve {} over {} ranks", isthmus::name_of(algorithm.collective),
-                                        algorithm.name, isthmus::name_of(shape.collective), shape.group.size));
-  }
-  Builder builder(shape, algorithm.name, ranks);
-  algorithm.emit(shape, builder);
-  return builder.finish();
 }
 
 }  // namespace isthmus::plan

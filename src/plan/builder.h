@@ -59,7 +59,7 @@ class Builder {
   void copy(Chunk dst, Chunk src, Here here = Here::now());
   void reduce(Chunk dst, Chunk a, Chunk b, Here here = Here::now());
   /// These cells now hold every contribution: applies avg's division (fused into the step that wrote them where that step
-  /// wrote exactly this chunk, else as a map step). Does nothing for other ops. Must be called once per final cell.
+  /// wrote exactly this chunk and can divide, else as a map step). Does nothing for other ops. Must be called once per final cell.
   void complete(Chunk chunk, Here here = Here::now());
   void measure(Chunk scale, Chunk data, Here here = Here::now());
   void encode(Chunk encoded, Chunk data, Chunk scale, Here here = Here::now());
@@ -141,7 +141,7 @@ class Builder {
   std::vector<uint16_t> mirrors_;            ///< map_in: grid cell -> region that holds its mapped copy
 };
 
-/// Builds one rank's plan with `algorithm`: checks its needs against the shape, emits, finishes. `ranks` as in Builder.
+/// Builds one rank's plan with `algorithm`: checks its needs against the shape's group and codec, emits, finishes. `ranks` as in Builder.
 Result<Plan> build(const Algorithm& algorithm, const Shape& shape, int32_t ranks = 0);
 
 }  // namespace isthmus::plan

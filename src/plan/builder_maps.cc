@@ -68,8 +68,7 @@ void Builder::complete(Chunk chunk, Here here) {
   if (plan_.op != ReduceOp::avg || plan_.group_size == 1) return;  // the average of one is itself
   if (const uint32_t writer = tracker_.unread_writer(memory_.first(chunk), chunk.cells()); writer != kNoStep) {
     Step& step = plan_.steps[writer];
-    const bool computes = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
-    if (computes && step.dst() == chunk) {
+    if (divides_when_storing(plan_, step) && step.dst() == chunk) {
       step.flags |= kMapOut;
       return;
     }

@@ -129,6 +129,11 @@ class FormChecker {
 
   [[nodiscard]] Layout layout(const Chunk& chunk) const { return plan_.regions[chunk.region].layout; }
 
+  /// For how many encodings the chunk's cells have room: it decides their bytes.
+  [[nodiscard]] uint32_t room(const Chunk& chunk) const {
+    return layout(chunk) == Layout::encoded ? plan_.regions[chunk.region].summands : 0;
+  }
+
   [[nodiscard]] const char* layout_fault(const Step& step) const {
     const auto is = [&](const Chunk& chunk, Layout wanted) { return !chunk.valid() || layout(chunk) == wanted; };
     bool fits = true;
@@ -138,8 +143,10 @@ class FormChecker {
         fits = is(step.dst(), Layout::data) && is(step.src(), Layout::data) && is(step.src2(), Layout::data);
         break;
       case StepKind::recv_reduce:
-      case StepKind::copy:
         fits = layout(step.dst()) == layout(step.src());
+        break;
+      case StepKind::copy:
+        fits = layout(step.dst()) == layout(step.src()) && room(step.dst()) == room(step.src());
         break;
       case StepKind::encode:
         fits = is(step.dst(), Layout::encoded) && is(step.src(), Layout::data) && is(step.src2(), Layout::scale);
@@ -162,10 +169,10 @@ class FormChecker {
   }
 
   [[nodiscard]] const char* flag_fault(const Step& step) const {
-    const bool stores = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce || step.kind == StepKind::map;
+    const bool computes = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce || step.kind == StepKind::map;
     const bool maps_in = (step.flags & kMapIn) != 0, maps_out = (step.flags & kMapOut) != 0;
-    if (maps_in && (step.src_region != kIn || !(stores || step.kind == StepKind::copy))) return "it cannot map what it reads";
-    if (maps_out && (!stores || layout(step.dst()) != Layout::data)) return "it cannot map what it stores";
+    if (maps_in && (step.src_region != kIn || !(computes || step.kind == StepKind::copy))) return "it cannot map what it reads";
+    if (maps_out && !(step.dst().valid() && divides_when_storing(plan_, step))) return "it cannot map what it stores";
     if (step.kind == StepKind::map && maps_in == maps_out) return "a map step applies one map";
     if ((step.flags & kReadInPlace) != 0 && step.kind != StepKind::send) return "only sends are read in place";
     return nullptr;

@@ -46,6 +46,14 @@ uint64_t Plan::hash() const {
   return hasher.value();
 }
 
+bool divides_when_storing(const Plan& plan, const Step& step) {
+  if (plan.regions[step.dst_region].layout != Layout::data) return false;
+  if (step.kind == StepKind::decode) {
+    return plan.codec != nullptr && plan.codec->homomorphic && step.summands == static_cast<uint32_t>(plan.group_size);
+  }
+  return step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce || step.kind == StepKind::map;
+}
+
 uint64_t split_point(uint64_t count, uint32_t cells, uint32_t align, uint32_t cell) {
   const uint64_t units = count / align + (count % align != 0);
   const uint64_t every_cell = units / cells;

@@ -79,7 +79,7 @@ std::string_view name_of(StepKind kind);
 
 enum StepFlag : uint8_t {
   kMapIn = 1,        ///< the element map of `in` (PreMulSum's scalar) applies to src when it is read
-  kMapOut = 2,       ///< the final map (avg's division) applies before dst is stored
+  kMapOut = 2,       ///< the final map (avg's division) applies before dst is stored; see divides_when_storing()
   kReadInPlace = 4,  ///< send: the peer may read src where it lies; the step completes when the peer has applied it
 };
 
@@ -169,6 +169,10 @@ struct Plan {
   /// Hash over everything that must agree between runs of one build (not sites, not names).
   [[nodiscard]] uint64_t hash() const;
 };
+
+/// Whether the step can apply the final map (kMapOut) to what it stores. A decode of everybody's sum divides for nothing: it does not
+/// multiply the average that sums decode to. Other decodes cannot.
+bool divides_when_storing(const Plan& plan, const Step& step);
 
 /// A call's table: grid cell -> element offset from the start of the element space.
 struct Binding {

@@ -50,7 +50,7 @@ std::string effect(const Plan& plan, const Step& step) {
     case StepKind::encode:
       return fmt::format("{} = {} by {}", dst, src, words(plan, step.src2()));
     case StepKind::decode:
-      return fmt::format("{} = {} by {} holding {}", dst, src, words(plan, step.src2()), step.summands);
+      return fmt::format("{} = {} by {} holding {}{}", dst, src, words(plan, step.src2()), step.summands, divided);
     case StepKind::copy:
     case StepKind::map:
     case StepKind::measure:

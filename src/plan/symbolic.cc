@@ -129,8 +129,10 @@ Result<Values::Id> SymbolicRun::result_of(Walk::At at, const Step& step, uint32_
       return values_.encode(a, b, at.plan);
     case StepKind::accumulate:
       return values_.accumulate(a, b, plan.regions[step.dst_region].summands);
-    case StepKind::decode:
-      return values_.decode(a, b, step.summands);
+    case StepKind::decode: {
+      ISTHMUS_ASSIGN(const Values::Id sum, values_.decode(a, b, step.summands));
+      return (step.flags & kMapOut) != 0 ? values_.divide(sum, true) : Result<Values::Id>(sum);
+    }
     case StepKind::native:
     case StepKind::send:
     case StepKind::recv:

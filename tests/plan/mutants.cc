@@ -7,11 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/registry.h"
 #include "mutate.h"
 #include "plan/check.h"
 #include "plan/print.h"
-#include "toy_codec.h"
 #include "worlds.h"
 
 namespace isthmus::plan {
@@ -50,10 +48,8 @@ void damage(const std::string& what, const std::vector<Plan>& world, const Defec
 }
 
 int run() {
-  std::vector<const Algorithm*> algorithms(collectives::registry().begin(), collectives::registry().end());
-  algorithms.push_back(&kToyAllreduce);
   std::vector<Tally> tallies(defects().size());
-  for (const Algorithm* algorithm : algorithms) {
+  for (const Algorithm* algorithm : all_algorithms()) {
     for (const int32_t ranks : {2, 3, 5, 8}) {
       if (!serves(*algorithm, ranks)) continue;
       for (const Shape& shape : shapes_of(*algorithm, ranks)) {

@@ -244,6 +244,39 @@ bool may_change_places(const std::vector<Plan>& world, size_t rank, size_t first
   return true;
 }
 
+/// Rule 5: a local step that reads nothing of what it writes may also compute a cell that another step of its kind computes from the same
+/// buffers, if between the two nobody writes the cell's sources or its destination, and, if the other step comes later, nobody reads the
+/// destination, which would have held something else. The two results are the same.
+bool may_also_compute(const Plan& plan, size_t grown, uint32_t extra) {
+  const Step& step = plan.steps[grown];
+  if (!may_run_twice(plan, step)) return false;
+  const MemoryMap memory(plan);
+  const auto cell_of = [&](const Chunk& chunk) {
+    return chunk.valid() ? Chunk{chunk.region, chunk.begin + extra, chunk.begin + extra + 1} : chunk;
+  };
+  const Chunk dst = cell_of(step.dst()), src = cell_of(step.src()), src2 = cell_of(step.src2());
+  const auto computes_it = [&](const Step& other) {
+    const auto there = [&](const Chunk& cell, const Chunk& whole) {
+      return cell.region == whole.region && (!cell.valid() || (cell.begin >= whole.begin && cell.end <= whole.end));
+    };
+    const bool alike = other.kind == step.kind && other.op == step.op && other.flags == step.flags && other.summands == step.summands;
+    return alike && there(dst, other.dst()) && there(src, other.src()) && there(src2, other.src2());
+  };
+  const auto writes = [&](const Step& other) {
+    return overlap(memory, other.dst(), dst) || overlap(memory, other.dst(), src) || overlap(memory, other.dst(), src2);
+  };
+  const auto reads = [&](const Step& other) { return overlap(memory, other.src(), dst) || overlap(memory, other.src2(), dst); };
+  for (size_t at = grown + 1; at < plan.steps.size(); ++at) {
+    if (computes_it(plan.steps[at])) return true;
+    if (writes(plan.steps[at]) || reads(plan.steps[at])) break;
+  }
+  for (size_t at = grown; at-- > 0;) {
+    if (computes_it(plan.steps[at])) return true;
+    if (writes(plan.steps[at])) break;
+  }
+  return false;
+}
+
 // --- the defects -----------------------------------------------------------------------------------------------------------
 
 std::optional<Mutant> dropped(const std::vector<Plan>& world, CounterRng& rng) {
@@ -306,6 +339,7 @@ std::optional<Mutant> mis_sized(const std::vector<Plan>& world, CounterRng& rng)
   if (!at) return std::nullopt;
   Mutant mutant{world};
   Step& step = mutant.world[at->plan].steps[at->step];
+  if (step.cells == 1 && may_also_compute(world[at->plan], at->step, 1)) mutant.equivalent = "a pure local step computes a cell twice";
   step.cells = step.cells > 1 ? step.cells - 1 : 2;
   derive(mutant.world[at->plan]);
   return mutant;
@@ -404,13 +438,12 @@ std::optional<Mutant> double_contribution(const std::vector<Plan>& world, Counte
 }
 
 std::optional<Mutant> encode_before_its_scale(const std::vector<Plan>& world, CounterRng& rng) {
-  const auto joins_scales = [](const Plan& plan, const Step& step) {
-    return step.kind == StepKind::recv_reduce && plan.regions[step.dst_region].layout == Layout::scale;
-  };
-  const auto last_join_before = [&](const Plan& plan, size_t step) {
+  const auto last_join_before = [](const Plan& plan, size_t step) {  // of the scales that it encodes by
+    const MemoryMap memory(plan);
     size_t join = step;
     while (join-- > 0) {
-      if (joins_scales(plan, plan.steps[join])) return join;
+      const Step& what = plan.steps[join];
+      if (what.kind == StepKind::recv_reduce && overlap(memory, what.dst(), plan.steps[step].src2())) return join;
     }
     return step;
   };

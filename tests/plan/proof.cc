@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proves every algorithm of the registry, with no data and no network: for many rank counts, roots, element counts, in place and
+// Proves every algorithm of both registries, with no data and no network: for many rank counts, roots, element counts, in place and
 // out, with sums, averages and scaled inputs. Prints the number of cases and the seconds of CPU; fails at each case that is wrong.
 #include <fmt/core.h>
 
@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/registry.h"
 #include "plan/check.h"
-#include "toy_codec.h"
 #include "worlds.h"
 
 namespace isthmus::plan {
@@ -51,17 +49,15 @@ void prove(const Algorithm& algorithm, const Shape& shape, Tally& tally) {
 int run() {
   const auto seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };  // of CPU, whoever else is busy
   Tally total;
-  std::vector<const Algorithm*> algorithms(collectives::registry().begin(), collectives::registry().end());
-  algorithms.push_back(&kToyAllreduce);  // stands for compressed plans
-  for (const Algorithm* algorithm : algorithms) {
+  for (const Algorithm* algorithm : all_algorithms()) {
     const double begin = seconds();
     Tally tally;
     for (const int32_t ranks : rank_counts()) {
       if (!serves(*algorithm, ranks)) continue;
       for (const Shape& shape : shapes_of(*algorithm, ranks)) prove(*algorithm, shape, tally);
     }
-    fmt::print("{:16} {:20} {:6} cases {:6.2f} s\n", isthmus::name_of(algorithm->collective), algorithm->name, tally.cases,
-               seconds() - begin);
+    fmt::print("{:16} {:20} {:10} {:6} cases {:6.2f} s\n", isthmus::name_of(algorithm->collective), algorithm->name,
+               algorithm->needs.coding == Coding::none ? "" : "compressed", tally.cases, seconds() - begin);
     total.cases += tally.cases;
     total.failures += tally.failures;
   }

@@ -27,7 +27,6 @@ void emit(const Shape& shape, Builder& b) {
   const Group& group = shape.group;
   const auto ranks = static_cast<uint32_t>(group.size);
   const auto own = static_cast<uint32_t>(group.position);
-  b.use_codec(&kToyCodec);
   b.split(ranks, kToyCodec.block_elements);
   const auto summands = static_cast<uint16_t>(group.size);
   const Chunk measured = b.scratch(0, ranks, Layout::scale);
@@ -57,13 +56,13 @@ const codec::Codec kToyCodec = {.name = "toy",
                                 .homomorphic = true,
                                 .needs_scale = true,
                                 .block_elements = 4,
-                                .max_summands = 40,
+                                .max_summands = 128,
                                 .encoded_bytes = encoded_bytes,
                                 .scale_bytes = scale_bytes};
 
 const Algorithm kToyAllreduce = {.name = "toy",
                                  .collective = Collective::allreduce,
-                                 .needs = {.max_ranks = 16},
+                                 .needs = {.max_ranks = 16, .coding = Coding::sums},
                                  .tunables = {},
                                  .steps_formula = "3 min(1, P-1)",
                                  .bytes_formula = "",

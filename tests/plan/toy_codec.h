@@ -8,7 +8,7 @@
 
 namespace isthmus::plan {
 
-/// Homomorphic, needs scales, blocks of 4 elements, up to 40 summands.
+/// Homomorphic, needs scales, blocks of 4 elements, up to 128 summands.
 extern const codec::Codec kToyCodec;
 
 /// Everybody finds the largest scale, encodes, sends share p to p, who adds them up and sends the sum to everybody to decode.

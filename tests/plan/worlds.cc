@@ -4,9 +4,14 @@
 
 #include <fmt/core.h>
 
+#include <map>
+#include <memory>
 #include <utility>
 
+#include "codec/thc.h"
+#include "collectives/registry.h"
 #include "plan/builder.h"
+#include "toy_codec.h"
 
 namespace isthmus::plan {
 
@@ -38,7 +43,65 @@ std::vector<uint32_t> segments_of(const Algorithm& algorithm, int32_t ranks) {
   return {1};
 }
 
+/// The default configuration for so many ranks, which lives as long as the program.
+const codec::Codec* thc_for(int32_t ranks) {
+  static std::map<int32_t, std::unique_ptr<const codec::Thc>> made;
+  auto& thc = made[ranks];
+  if (thc == nullptr) {
+    auto fresh = codec::make_thc({}, static_cast<uint32_t>(ranks));
+    if (fresh.ok()) thc = std::move(*fresh);
+  }
+  return thc == nullptr ? nullptr : &thc->codec;
+}
+
+std::vector<const codec::Codec*> codecs_of(const Algorithm& algorithm, int32_t ranks) {
+  if (algorithm.needs.coding == Coding::none) return {nullptr};
+  if (algorithm.needs.coding == Coding::decoding) return {codec::find("bf16")};
+  if (ranks % 5 != 0) return {&kToyCodec};  // plans differ by the codec's blocks only, so a few counts do for the other
+  return {&kToyCodec, thc_for(ranks)};
+}
+
+using Sites = std::vector<int32_t>;
+
+/// Ways to distribute ranks over sites: one, each rank its own, two in turn, three eighths and the rest, unequal sites out of order.
+const std::vector<Sites>& partitions(int32_t ranks) {
+  static std::map<int32_t, std::vector<Sites>> made;  // shapes refer to them
+  std::vector<Sites>& all = made[ranks];
+  if (!all.empty()) return all;
+  Sites single, cyclic, split, unequal;
+  for (int32_t position = 0; position < ranks; ++position) {
+    single.push_back(position);
+    cyclic.push_back(position % 2);
+    split.push_back(8 * position < 3 * ranks ? 7 : 3);
+    unequal.push_back(position % 7 == 0 ? 2 : position % 3 == 0 ? 0 : 1);
+  }
+  return all = {{}, single, cyclic, split, unequal};
+}
+
+std::vector<std::span<const int32_t>> sites_of(const Algorithm& algorithm, int32_t ranks) {
+  if (algorithm.name != "hierarchy") return {{}};
+  return {partitions(ranks).begin(), partitions(ranks).end()};
+}
+
+/// Shapes like `shape` for every codec and every way to distribute the ranks over sites.
+void add_coded(const Algorithm& algorithm, Shape shape, std::vector<Shape>& shapes) {
+  for (const codec::Codec* codec : codecs_of(algorithm, shape.group.size)) {
+    shape.codec = codec;
+    for (const std::span<const int32_t> sites : sites_of(algorithm, shape.group.size)) {
+      shape.sites = sites;
+      shapes.push_back(shape);
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<const Algorithm*> all_algorithms() {
+  std::vector<const Algorithm*> algorithms(collectives::registry().begin(), collectives::registry().end());
+  algorithms.insert(algorithms.end(), collectives::compressed_registry().begin(), collectives::compressed_registry().end());
+  algorithms.push_back(&kToyAllreduce);
+  return algorithms;
+}
 
 Result<std::vector<Plan>> build_world(const Algorithm& algorithm, Shape shape) {
   std::vector<Plan> world;
@@ -56,13 +119,14 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks) {
     for (const uint32_t segments : segments_of(algorithm, ranks)) {
       for (const Reduction& reduction : reductions_of(algorithm.collective)) {
         for (const bool in_place : {false, true}) {
-          shapes.push_back({.collective = algorithm.collective,
-                            .group = {.ranks = {}, .size = ranks, .position = 0},
-                            .root = root,
-                            .in_place = in_place,
-                            .op = reduction.op,
-                            .map_in = reduction.map_in,
-                            .segments = segments});
+          const Shape shape = {.collective = algorithm.collective,
+                               .group = {.ranks = {}, .size = ranks, .position = 0},
+                               .root = root,
+                               .in_place = in_place,
+                               .op = reduction.op,
+                               .map_in = reduction.map_in,
+                               .segments = segments};
+          add_coded(algorithm, shape, shapes);
         }
       }
     }
@@ -70,10 +134,21 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks) {
   return shapes;
 }
 
+namespace {
+
+std::string words(std::span<const int32_t> sites) {
+  std::string text = sites.empty() ? "" : ", sites";
+  for (const int32_t site : sites) text += fmt::format(" {}", site);
+  return text;
+}
+
+}  // namespace
+
 std::string describe(const Algorithm& algorithm, const Shape& shape) {
-  return fmt::format("{}/{} over {} ranks{}, {}{}, {} segments{}", isthmus::name_of(algorithm.collective), algorithm.name, shape.group.size,
-                     shape.in_place ? ", in place" : "", isthmus::name_of(shape.op), shape.map_in ? " of scaled input" : "", shape.segments,
-                     shape.root >= 0 ? fmt::format(", root {}", shape.root) : "");
+  return fmt::format("{}/{} over {} ranks{}, {}{}, {} segments{}{}{}", isthmus::name_of(algorithm.collective), algorithm.name,
+                     shape.group.size, shape.in_place ? ", in place" : "", isthmus::name_of(shape.op),
+                     shape.map_in ? " of scaled input" : "", shape.segments, shape.root >= 0 ? fmt::format(", root {}", shape.root) : "",
+                     shape.codec != nullptr ? fmt::format(", codec {}", shape.codec->name) : "", words(shape.sites));
 }
 
 }  // namespace isthmus::plan

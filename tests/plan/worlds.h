@@ -16,8 +16,11 @@ namespace isthmus::plan {
 /// The plans of every rank of the shape's group (its position is ignored).
 Result<std::vector<Plan>> build_world(const Algorithm& algorithm, Shape shape);
 
+/// Both registries, and the toy allreduce.
+std::vector<const Algorithm*> all_algorithms();
+
 /// Every shape in which the algorithm is proved at that many ranks: ops (sum, avg, scaled input), in place and
-/// out, segments, roots (all of them up to 16 ranks, a few beyond).
+/// out, segments, roots (all of them up to 16 ranks, a few beyond), codecs, sites. What they refer to lives as long as the program.
 std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks);
 
 /// "allreduce/ring over 5 ranks, in place, avg, 3 segments, root 2".

@@ -50,6 +50,8 @@ TEST(Tool, AlgorithmsAsTableAndJson) {
   const nlohmann::json rows = nlohmann::json::parse(tool({"algorithms", "--json"}).output, nullptr, false);
   ASSERT_TRUE(rows.is_array());
   EXPECT_EQ(rows[0]["collective"], "allreduce");
+  EXPECT_TRUE(rows[0]["coding"].is_null());
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row["name"] == "direct" && row["coding"] == "sums"; }), 2);
 }
 
 TEST(Tool, ShowsPlans) {

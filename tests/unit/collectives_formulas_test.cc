@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/thc.h"
 #include "collectives/registry.h"
 #include "plan/builder.h"
 #include "plan/cost.h"
@@ -22,10 +23,25 @@ namespace {
 using plan::Algorithm;
 using plan::Shape;
 
+/// What the page's letters stand for.
+struct Letters {
+  int32_t ranks = 1;                                       ///< P
+  double bytes = 0;                                        ///< N
+  double index_bytes = 0, sum_bytes = 0, scale_bytes = 0;  ///< I, W, Z
+
+  [[nodiscard]] double staying() const { return std::bit_floor(static_cast<uint32_t>(ranks)); }
+  [[nodiscard]] double folds() const { return std::has_single_bit(static_cast<uint32_t>(ranks)) ? 0 : 1; }
+  [[nodiscard]] double scale_steps() const { return ranks == 1 ? 0 : ranks <= 8 ? 1 : std::ceil(std::log2(ranks)) + folds(); }
+  [[nodiscard]] double scales_sent() const {
+    const double folded = ranks - staying();
+    return ranks <= 8 ? scale_bytes * (ranks - 1) : scale_bytes * (staying() * std::log2(staying()) + 2 * folded) / ranks;
+  }
+};
+
 /// Evaluates a formula: + - * /, juxtaposition, parentheses, ceil lg min, and the page's letters.
 class Formula {
  public:
-  Formula(std::string_view text, int32_t ranks, double bytes) : rest_(text), ranks_(ranks), bytes_(bytes) {}
+  Formula(std::string_view text, const Letters& letters) : rest_(text), letters_(letters) {}
 
   double value() {
     const double result = sum();
@@ -87,10 +103,15 @@ class Formula {
       EXPECT_TRUE(take(")"));
       return inner;
     }
-    if (take("P")) return ranks_;
-    if (take("N")) return bytes_;
-    if (take("K")) return std::bit_floor(static_cast<uint32_t>(ranks_));
-    if (take("F")) return std::has_single_bit(static_cast<uint32_t>(ranks_)) ? 0 : 1;
+    if (take("P")) return letters_.ranks;
+    if (take("N")) return letters_.bytes;
+    if (take("K")) return letters_.staying();
+    if (take("F")) return letters_.folds();
+    if (take("I")) return letters_.index_bytes;
+    if (take("W")) return letters_.sum_bytes;
+    if (take("Z")) return letters_.scale_bytes;
+    if (take("D")) return letters_.scale_steps();
+    if (take("X")) return letters_.scales_sent();
     size_t length = 0;
     const double number = std::stod(std::string(rest_), &length);
     rest_.remove_prefix(length);
@@ -98,52 +119,89 @@ class Formula {
   }
 
   std::string_view rest_;
-  double ranks_, bytes_;
+  const Letters& letters_;
 };
 
 TEST(Formulas, Evaluate) {
-  EXPECT_EQ(Formula("2N(P-1)/P", 4, 100).value(), 150);
-  EXPECT_EQ(Formula("ceil(lg P) + F", 5, 0).value(), 4);
-  EXPECT_EQ(Formula("N(K lg K + 2(P-K))/P", 6, 3).value(), 6);
-  EXPECT_EQ(Formula("2 min(1, P-1)", 1, 0).value(), 0);
+  const auto value = [](std::string_view text, const Letters& letters) { return Formula(text, letters).value(); };
+  EXPECT_EQ(value("2N(P-1)/P", {.ranks = 4, .bytes = 100}), 150);
+  EXPECT_EQ(value("ceil(lg P) + F", {.ranks = 5}), 4);
+  EXPECT_EQ(value("N(K lg K + 2(P-K))/P", {.ranks = 6, .bytes = 3}), 6);
+  EXPECT_EQ(value("2 min(1, P-1)", {.ranks = 1}), 0);
+  EXPECT_EQ(value("X + (I + W)/P", {.ranks = 2, .index_bytes = 4, .sum_bytes = 8, .scale_bytes = 1}), 7);
+  EXPECT_EQ(value("D + X", {.ranks = 16, .scale_bytes = 1}), 8);
 }
 
 /// "up to ..." is a bound, else the formula is exact.
-void expect_steps(std::string_view formula, uint32_t steps, int32_t ranks, double bytes) {
+void expect_steps(std::string_view formula, uint32_t steps, const Letters& letters) {
   constexpr std::string_view kBound = "up to ";
   if (!formula.starts_with(kBound)) {
-    EXPECT_EQ(steps, Formula(formula, ranks, bytes).value());
+    EXPECT_EQ(steps, Formula(formula, letters).value());
     return;
   }
-  const double bound = Formula(formula.substr(kBound.size()), ranks, bytes).value();
+  const double bound = Formula(formula.substr(kBound.size()), letters).value();
   EXPECT_LE(steps, bound);
   EXPECT_GE(steps + 1, bound) << "the bound is loose";
+}
+
+bool is_by_rank(const Algorithm& algorithm) {
+  return algorithm.collective == Collective::reduce_scatter || algorithm.collective == Collective::allgather;
+}
+
+/// The plans of all ranks.
+std::vector<plan::Plan> world_of(const Algorithm& algorithm, Shape shape) {
+  std::vector<plan::Plan> world;
+  for (shape.group.position = 0; shape.group.position < shape.group.size; ++shape.group.position) {
+    auto built = plan::build(algorithm, shape);
+    EXPECT_TRUE(built.ok()) << built.status().text();
+    if (built.ok()) world.push_back(std::move(*built));
+  }
+  return world;
+}
+
+/// Compares the formulas with the plans for blocks of `count` elements.
+void compare(const Algorithm& algorithm, const Shape& shape, uint64_t count, const Letters& letters) {
+  const std::vector<plan::Plan> world = world_of(algorithm, shape);
+  const plan::CostModel model = {.link = [](int, int) { return plan::LinkCost{.latency_ns = 1000, .rate_bytes_per_s = 1e9}; }};
+  const auto cost = plan::cost(world, count, 4, model);
+  ASSERT_TRUE(cost.ok()) << cost.status().text();
+  double sent = 0;
+  for (uint64_t rank_sent : cost->sent_bytes) sent += static_cast<double>(rank_sent);
+  expect_steps(algorithm.steps_formula, cost->longest_chain, letters);
+  EXPECT_NEAR(sent / letters.ranks, Formula(algorithm.bytes_formula, letters).value(), 1e-6 * letters.bytes);
 }
 
 class FormulaTest : public testing::TestWithParam<const Algorithm*> {};
 
 TEST_P(FormulaTest, AgreesWithThePlans) {
   const Algorithm& algorithm = *GetParam();
-  const plan::CostModel model = {.link = [](int, int) { return plan::LinkCost{.latency_ns = 1000, .rate_bytes_per_s = 1e9}; }};
   for (int32_t ranks = 1; ranks <= 33; ++ranks) {
     SCOPED_TRACE(fmt::format("{} ranks", ranks));
-    const bool by_rank = algorithm.collective == Collective::reduce_scatter || algorithm.collective == Collective::allgather;
+    const bool by_rank = is_by_rank(algorithm);
     const uint64_t count = by_rank ? 32 : algorithm.collective == Collective::barrier ? 1 : 32 * static_cast<uint64_t>(ranks);
-    Shape shape = {
+    const Shape shape = {
         .collective = algorithm.collective, .group = {.ranks = {}, .size = ranks}, .root = is_rooted(algorithm.collective) ? 0 : -1};
-    std::vector<plan::Plan> world;
-    for (shape.group.position = 0; shape.group.position < ranks; ++shape.group.position) {
-      auto built = plan::build(algorithm, shape);
-      ASSERT_TRUE(built.ok()) << built.status().text();
-      world.push_back(std::move(*built));
-    }
-    const auto cost = plan::cost(world, count, 4, model);
-    ASSERT_TRUE(cost.ok()) << cost.status().text();
-    const double bytes = 4.0 * static_cast<double>(count) * (by_rank ? ranks : 1);
-    double sent = 0;
-    for (uint64_t rank_sent : cost->sent_bytes) sent += static_cast<double>(rank_sent);
-    expect_steps(algorithm.steps_formula, cost->longest_chain, ranks, bytes);
-    EXPECT_NEAR(sent / ranks, Formula(algorithm.bytes_formula, ranks, bytes).value(), 1e-6 * bytes);
+    compare(algorithm, shape, count, {.ranks = ranks, .bytes = 4.0 * static_cast<double>(count) * (by_rank ? ranks : 1)});
+  }
+}
+
+class CompressedFormulaTest : public testing::TestWithParam<const Algorithm*> {};
+
+TEST_P(CompressedFormulaTest, AgreesWithThePlans) {
+  const Algorithm& algorithm = *GetParam();
+  for (int32_t ranks = 1; ranks <= 33; ++ranks) {
+    SCOPED_TRACE(fmt::format("{} ranks", ranks));
+    const auto thc = codec::make_thc({.group = 1024}, static_cast<uint32_t>(ranks));
+    ASSERT_TRUE(thc.ok()) << thc.status().text();
+    const codec::Codec& codec = algorithm.needs.coding == plan::Coding::sums ? (*thc)->codec : *codec::find("int8");
+    const uint64_t elements = uint64_t{1024} * static_cast<uint64_t>(ranks);
+    const Letters letters = {.ranks = ranks,
+                             .bytes = 4.0 * static_cast<double>(elements),
+                             .index_bytes = static_cast<double>(codec.encoded_bytes(codec, elements, 1)),
+                             .sum_bytes = static_cast<double>(codec.encoded_bytes(codec, elements, static_cast<uint32_t>(ranks))),
+                             .scale_bytes = static_cast<double>(codec.scale_bytes(codec, elements))};
+    const Shape shape = {.collective = algorithm.collective, .group = {.ranks = {}, .size = ranks}, .codec = &codec};
+    compare(algorithm, shape, is_by_rank(algorithm) ? 1024 : elements, letters);
   }
 }
 
@@ -152,6 +210,8 @@ std::string test_name(const testing::TestParamInfo<const Algorithm*>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, FormulaTest, testing::ValuesIn(registry().begin(), registry().end()), test_name);
+INSTANTIATE_TEST_SUITE_P(Registry, CompressedFormulaTest, testing::ValuesIn(compressed_registry().begin(), compressed_registry().end()),
+                         test_name);
 
 std::string text_of(const std::string& path) {
   std::ifstream file(std::string(ISTHMUS_SOURCE_ROOT "/") + path);

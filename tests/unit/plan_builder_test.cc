@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plan/bounds.h"
+#include "toy_codec.h"
 
 namespace isthmus::plan {
 namespace {
@@ -319,6 +320,24 @@ TEST(PlanBuilder, AverageDividesInTheLastStoreIfNobodyHasReadIt) {
   EXPECT_THAT(deps(plan, 3), ElementsAre(1, 2));
 }
 
+TEST(PlanBuilder, AverageDividesWhereEverybodysSumIsDecoded) {
+  Shape shape = shape_of(Collective::allreduce, 2, 0);
+  shape.op = ReduceOp::avg;
+  Builder b(shape);
+  b.use_codec(&kToyCodec);
+  b.split(2, 4);
+  const Chunk sums = b.scratch(0, 2, Layout::encoded, 2), scale = b.scratch(0, 2, Layout::scale);
+  b.decode(b.out(0, 1), b.part(sums, 0, 1), b.part(scale, 0, 1), 2);  // 0
+  b.complete(b.out(0, 1));                                            // fused into 0
+  b.decode(b.out(1, 2), b.part(sums, 1, 2), b.part(scale, 1, 2), 1);  // 1: of one only
+  b.complete(b.out(1, 2));                                            // 2
+  const Plan plan = finished(b);
+  EXPECT_THAT(kinds(plan), ElementsAre(StepKind::decode, StepKind::decode, StepKind::map));
+  EXPECT_EQ(plan.steps[0].flags, kMapOut);
+  EXPECT_EQ(plan.steps[1].flags, 0);
+  EXPECT_EQ(plan.steps[2].flags, kMapOut);
+}
+
 TEST(PlanBuilder, AverageOfOneRankIsACopy) {
   Shape shape = shape_of(Collective::allreduce, 1, 0);
   shape.op = ReduceOp::avg;
@@ -383,6 +402,8 @@ TEST(PlanBuilder, RefusesWhatCannotBe) {
   EXPECT_THAT(error(Collective::allreduce, [](Builder& b) { b.send(1, b.in(0, 1)); }), HasSubstr("peer 1 is not another member"));
   EXPECT_THAT(error(Collective::allreduce, [](Builder& b) { b.copy(b.scratch(0, 1, Layout::scale), b.in(0, 1)); }),
               HasSubstr("another layout"));
+  const auto copy_of_sums = [](Builder& b) { b.copy(b.scratch(0, 1, Layout::encoded, 2), b.scratch(0, 1, Layout::encoded, 3)); };
+  EXPECT_THAT(error(Collective::allreduce, copy_of_sums), HasSubstr("room for different numbers of encodings"));
   EXPECT_THAT(error(Collective::allreduce, [](Builder& b) { b.fail("no such tree"); }), HasSubstr("no such tree"));
   Builder no_root(shape_of(Collective::reduce, 4, 1, 4));
   EXPECT_THAT(error_of(no_root), HasSubstr("needs a root in 0..3"));
@@ -400,6 +421,38 @@ TEST(PlanBuilder, BuildChecksWhatTheAlgorithmNeeds) {
   EXPECT_FALSE(build(ring, shape_of(Collective::allreduce, 3, 0)).ok());
   EXPECT_FALSE(build(ring, shape_of(Collective::allreduce, 16, 0)).ok());
   EXPECT_FALSE(build(ring, shape_of(Collective::reduce, 4, 0, 0)).ok());
+}
+
+TEST(PlanBuilder, BuildChecksTheCodec) {
+  const auto emit = [](const Shape& shape, Builder& b) { (void)b.scratch(0, 1, shape.codec == nullptr ? Layout::data : Layout::encoded); };
+  const auto refusal = [&](Coding coding, const codec::Codec* codec, int32_t ranks) {
+    const Algorithm algorithm = {.name = "some",
+                                 .collective = Collective::allreduce,
+                                 .needs = {.coding = coding},
+                                 .tunables = {},
+                                 .steps_formula = "",
+                                 .bytes_formula = "",
+                                 .emit = emit};
+    Shape shape = shape_of(Collective::allreduce, ranks, 0);
+    shape.codec = codec;
+    const auto plan = build(algorithm, shape);
+    if (!plan.ok()) return plan.status().text();
+    EXPECT_EQ(plan->codec, codec);
+    return std::string();
+  };
+  codec::Codec narrow = kToyCodec;
+  narrow.max_summands = 3;
+  const codec::Codec* bf16 = codec::find("bf16");
+  EXPECT_EQ(refusal(Coding::none, nullptr, 4), "");
+  EXPECT_EQ(refusal(Coding::sums, &kToyCodec, 4), "");
+  EXPECT_EQ(refusal(Coding::sums, &narrow, 3), "");
+  EXPECT_EQ(refusal(Coding::decoding, bf16, 4), "");
+  EXPECT_THAT(refusal(Coding::none, bf16, 4), HasSubstr("allreduce/some sends elements as they are, but codec bf16 is asked for"));
+  EXPECT_THAT(refusal(Coding::sums, nullptr, 4), HasSubstr("needs a homomorphic codec, but no codec is given"));
+  EXPECT_THAT(refusal(Coding::sums, bf16, 4), HasSubstr("needs a homomorphic codec, but codec bf16"));
+  EXPECT_THAT(refusal(Coding::sums, &narrow, 4), HasSubstr("would add 4 encodings, of which 3 can be added"));
+  EXPECT_THAT(refusal(Coding::decoding, nullptr, 4), HasSubstr("no codec is given"));
+  EXPECT_THAT(refusal(Coding::decoding, &kToyCodec, 4), HasSubstr("whose encodings have their own scales, but codec toy"));
 }
 
 TEST(PlanBuilder, ALargeRingStaysSmall) {

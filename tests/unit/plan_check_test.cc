@@ -323,7 +323,8 @@ TEST(PlanCheck, GroupedTransfersArrive) {
 // --- codecs ----------------------------------------------------------------------------------------------------------------
 
 TEST(PlanCheck, CodecsNeedTheirScaleAndTheirCount) {
-  const Shape shape = shape_of(Collective::allreduce, 3);
+  Shape shape = shape_of(Collective::allreduce, 3);
+  shape.codec = &kToyCodec;
   const auto good = build_world(kToyAllreduce, shape);
   ASSERT_TRUE(good.ok()) << good.status().text();
   EXPECT_EQ(fault(*good), "");
@@ -337,12 +338,25 @@ TEST(PlanCheck, CodecsNeedTheirScaleAndTheirCount) {
     return fault(world);
   };
   EXPECT_THAT(damaged(StepKind::decode, [](Step& step) { ++step.summands; }), HasSubstr("decodes 3 encodings as 4"));
+  EXPECT_THAT(damaged(StepKind::decode, [](Step& step) { step.flags |= kMapOut; }), HasSubstr("must be divided exactly once"));
+  EXPECT_THAT(damaged(StepKind::decode, [](Step& step) { step.flags |= kMapOut, --step.summands; }),
+              HasSubstr("cannot map what it stores"));
   EXPECT_THAT(damaged(StepKind::recv_reduce, [](Step& step) { step.op = ReduceOp::min; }), HasSubstr("where max is wanted"));
   auto narrow = *good;
   for (Plan& plan : narrow) {
     for (Region& region : plan.regions) region.summands = region.layout == Layout::encoded ? 2 : region.summands;
   }
   EXPECT_THAT(fault(narrow), HasSubstr("adds up 3 encodings where there is room for 2"));
+}
+
+TEST(PlanCheck, EncodingsOfDifferentWidthsAreNoCopies) {
+  auto world = world_of(shape_of(Collective::allreduce, 1), [](const Shape&, Builder& b) {
+    b.use_codec(&kToyCodec);
+    b.split(1, 4);
+    b.copy(b.scratch(0, 1, Layout::encoded, 2), b.scratch(0, 1, Layout::encoded, 2));
+  });
+  world[0].regions.back().summands = 3;
+  EXPECT_THAT(fault(world), HasSubstr("an operand has the wrong layout"));
 }
 
 TEST(PlanCheck, EncodingsOfDifferentScalesDoNotAdd) {
