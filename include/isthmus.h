@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Isthmus offers beyond the NCCL API (nccl.h): streams on hosts and its own version. For programs in C and C++.
+// What Isthmus offers beyond the NCCL API (nccl.h): streams on hosts, compressed sums and its own version. For programs in C and C++.
 // Calls return an ncclResult_t; after a failure ncclGetLastError() says what went wrong.
 #ifndef ISTHMUS_H_
 #define ISTHMUS_H_
@@ -31,6 +31,67 @@ ncclResult_t isthmusStreamDestroy(cudaStream_t stream);
 ncclResult_t isthmusStreamSynchronize(cudaStream_t stream);
 /// ncclSuccess if every operation enqueued so far has finished, ncclInProgress if not, or the first failure. Never waits.
 ncclResult_t isthmusStreamQuery(cudaStream_t stream);
+
+// --- compression -------------------------------------------------------------------------------------------------------------
+// Sums that travel compressed: each rank encodes its elements once, sums are added as they are (thc) or where they end (bf16, int8,
+// int4), and every rank ends with the same bits. Of allreduce and reduce-scatter, for ncclFloat32, ncclFloat16 and ncclBfloat16, ncclSum and
+// ncclAvg. All ranks must ask for the same codec and algorithm, as for the same count.
+
+/// What the encodings of earlier calls lack of one send buffer, kept by the caller from call to call (error feedback).
+typedef struct isthmusFeedback* isthmusFeedback_t;
+
+/// How calls are to be compressed. Begin with ISTHMUS_COMPRESSION_INITIALIZER.
+typedef struct isthmusCompression_v1 {
+  size_t size;                /* of this struct; set by the initializer */
+  unsigned int version;       /* set by the initializer */
+  const char* codec;          /* "thc", "thc:b=4,p=1/32", "bf16", "int8", "int4", "none"; NULL: "thc" */
+  const char* algorithm;      /* "direct", "halving", "ring", "root", "hierarchy", "two_shot"; NULL: chosen by ranks and sites */
+  size_t minBytes;            /* smaller calls go as they are; 0: none in a call of its own, below 1 MiB on a communicator */
+  isthmusFeedback_t feedback; /* NULL: none. Codec thc then needs ef=on. For calls of their own only */
+  int required;               /* not 0: what the codec cannot serve fails, instead of going as it is */
+} isthmusCompression_t;
+
+#define ISTHMUS_COMPRESSION_INITIALIZER {sizeof(isthmusCompression_t), ISTHMUS_VERSION_CODE, NULL, NULL, 0, NULL, 0}
+
+/// As ncclAllReduce and ncclReduceScatter, compressed as `how` says; NULL: as the communicator's calls are, or else with "thc".
+ncclResult_t isthmusAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                                        const isthmusCompression_t* how, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t isthmusReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
+                                            ncclRedOp_t op, const isthmusCompression_t* how, ncclComm_t comm, cudaStream_t stream);
+
+/// From now on ncclAllReduce and ncclReduceScatter on this communicator are compressed as `how` says; NULL: no more. To be called on all
+/// ranks between the same calls. It goes before the rules of ISTHMUS_COMPRESSION; the codec "none" keeps them off.
+ncclResult_t isthmusCommSetCompression(ncclComm_t comm, const isthmusCompression_t* how);
+
+/// Makes feedback of `count` zeros: as many as the send buffer has elements.
+ncclResult_t isthmusFeedbackCreate(isthmusFeedback_t* feedback, size_t count);
+ncclResult_t isthmusFeedbackDestroy(isthmusFeedback_t feedback);
+/// All zeros again.
+ncclResult_t isthmusFeedbackReset(isthmusFeedback_t feedback);
+/// to[0, count) <- the feedback, for a checkpoint; and back. `count` must be that of isthmusFeedbackCreate.
+ncclResult_t isthmusFeedbackExport(isthmusFeedback_t feedback, float* to, size_t count);
+ncclResult_t isthmusFeedbackImport(isthmusFeedback_t feedback, const float* from, size_t count);
+
+/// What became of a communicator's calls on this rank. Begin with ISTHMUS_COMPRESSION_INFO_INITIALIZER. Errors are squares of what this
+/// rank's own encodings lack, over squares of what was encoded, of every 64th block; NaN where nothing was measured.
+typedef struct isthmusCompressionInfo_v1 {
+  size_t size;          /* of this struct; set by the initializer */
+  unsigned int version; /* set by the initializer */
+  int compressed;       /* the latest call that somebody wanted compressed was */
+  char codec[96];       /* ... with this codec, */
+  char algorithm[32];   /* by this algorithm; both "" if it was not */
+  char refusal[256];    /* ... was not, and why; "" if it was */
+  double predictedError; /* of the average over the ranks, for Gaussian elements that are independent between ranks; NaN if unknown */
+  unsigned long long sentBytes; /* by this rank in the latest compressed call to end, without headers */
+  double measuredError;         /* in that call */
+  unsigned long long compressedCalls, totalSentBytes; /* of all compressed calls that have ended */
+  double totalMeasuredError;
+  unsigned long long refusedForType, refusedForOp, refusedForSize, refusedForRanks; /* calls that went as they are, or failed */
+} isthmusCompressionInfo_t;
+
+#define ISTHMUS_COMPRESSION_INFO_INITIALIZER {sizeof(isthmusCompressionInfo_t), ISTHMUS_VERSION_CODE}
+
+ncclResult_t isthmusCommGetCompressionInfo(ncclComm_t comm, isthmusCompressionInfo_t* info);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -4,20 +4,12 @@
 // the spot and leave everything as it was.
 #include <fmt/format.h>
 
-#include "api/library.h"
+#include "api/calls.h"
 #include "api/names.h"
 
 namespace isthmus::api {
 
 namespace {
-
-struct Arguments {
-  const char* name;
-  comm::Request request;
-  int type, op;
-  ncclComm_t comm;
-  cudaStream_t stream;
-};
 
 Result<DataType> type_of(int type) {
   if (type < 0 || type >= kDataTypes) return invalid_argument(fmt::format("{} is not a data type (0 to {})", type, kDataTypes - 1));
@@ -42,6 +34,21 @@ Status launch(Library& library, exec::Driver::Lock& lock, comm::Group& calls) {
   return status;
 }
 
+// A compressed call's wish: its own, the communicator's, or thc as it is.
+Status compress(Library& library, exec::Process& process, Arguments& arguments, comm::Communicator& communicator) {
+  const isthmusCompression_t usual = ISTHMUS_COMPRESSION_INITIALIZER;
+  if (arguments.compression == nullptr && communicator.compression().wish().given()) return {};
+  const isthmusCompression_t& how = arguments.compression == nullptr ? usual : *arguments.compression;
+  comm::Request& request = arguments.request;
+  ISTHMUS_ASSIGN(request.wish, wish_of(library, process, how, communicator.ranks(), 0));
+  if (how.feedback == nullptr) return {};
+  ISTHMUS_ASSIGN(const std::span<float> residual, feedback_of(library, how.feedback));
+  const uint64_t blocks = request.collective == Collective::reduce_scatter ? static_cast<uint64_t>(communicator.ranks()) : 1;
+  if (residual.size() == request.count * blocks) return {};
+  return invalid_argument(
+      fmt::format("the feedback was made for {} elements, but the send buffer has {}", residual.size(), request.count * blocks));
+}
+
 Status call(Library& library, Arguments& arguments) {
   ThreadGroup& group = Library::thread_group();
   exec::Driver::Lock lock(library.driver());
@@ -50,6 +57,9 @@ Status call(Library& library, Arguments& arguments) {
   ISTHMUS_ASSIGN(arguments.request.type, type_of(arguments.type));
   ISTHMUS_ASSIGN(arguments.request.op, communicator->find_operator(arguments.op, arguments.request.type));
   ISTHMUS_TRY(communicator->check(arguments.request));
+  if (arguments.compresses) {
+    ISTHMUS_TRY(compress(library, *lock, arguments, *communicator));
+  }
   ISTHMUS_ASSIGN(const comm::StreamHandle stream, Library::stream_of(*lock, arguments.stream));
   if (group.depth > 0) {
     ISTHMUS_ASSIGN(auto held, library.hold(arguments.comm));
@@ -69,6 +79,8 @@ Status call(Library& library, Arguments& arguments) {
   return launch(library, lock, alone);
 }
 
+}  // namespace
+
 ncclResult_t run(Arguments&& arguments) {
   return entry([&](Library& library) {
     Status status = call(library, arguments);
@@ -79,8 +91,6 @@ ncclResult_t run(Arguments&& arguments) {
     return status;
   });
 }
-
-}  // namespace
 
 }  // namespace isthmus::api
 

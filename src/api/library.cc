@@ -137,6 +137,18 @@ Result<bootstrap::Surroundings> Library::surroundings(exec::Process& process) {
       .network = *process.network(), .crypto = *crypto, .log = process.log(), .process = process.identity().process};
 }
 
+isthmusFeedback_t Library::make_feedback(size_t elements) {
+  const auto handle = reinterpret_cast<isthmusFeedback_t>(next_feedback_);  // NOLINT(performance-no-int-to-ptr)
+  feedbacks_.emplace(handle, std::vector<float>(elements, 0.0F));
+  ++next_feedback_;
+  return handle;
+}
+
+std::vector<float>* Library::find_feedback(isthmusFeedback_t handle) {
+  const auto found = feedbacks_.find(handle);
+  return found == feedbacks_.end() ? nullptr : &found->second;
+}
+
 ThreadGroup& Library::thread_group() {
   thread_local ThreadGroup group;
   return group;

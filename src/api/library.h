@@ -14,7 +14,7 @@
 #include "api/setup.h"
 #include "comm/group.h"
 #include "comm/setup.h"
-#include "nccl.h"
+#include "isthmus.h"
 
 /// What a ncclComm_t points to. Clients only carry the pointer; every call looks it up before use.
 struct ncclComm {
@@ -62,6 +62,11 @@ class Library {
   Result<std::shared_ptr<comm::Communicator>> hold(ncclComm_t handle) const;
   Status destroy(ncclComm_t handle);
 
+  // Error feedback by its handle, which is a number and never reused; under the driver's lock.
+  isthmusFeedback_t make_feedback(size_t elements);
+  std::vector<float>* find_feedback(isthmusFeedback_t handle);
+  void forget_feedback(isthmusFeedback_t handle) { feedbacks_.erase(handle); }
+
   /// The stream of a call: NULL and the legacy handles 1 and 2 are the NULL stream (0).
   static Result<comm::StreamHandle> stream_of(exec::Process& process, cudaStream_t stream);
 
@@ -79,6 +84,8 @@ class Library {
   exec::ControlThread control_;
   std::unique_ptr<exec::Driver> driver_;
   std::unique_ptr<collectives::Selector> selector_;
+  std::unordered_map<isthmusFeedback_t, std::vector<float>> feedbacks_;
+  uintptr_t next_feedback_ = 1;
   std::unordered_map<ncclComm_t, std::unique_ptr<ncclComm>> handles_;
   mutable ncclComm_t last_found_ = nullptr;  ///< it is live
 };

@@ -39,6 +39,10 @@ struct Settings {
   std::string rules_file;
   bool deterministic = false;
   bool check_plans = false;
+  // compression
+  std::string compression;            ///< rules: "thc:b=4 min=4M crossing; bf16 name=grad*"; "": none
+  bool compression_required = false;  ///< what a rule wants compressed but no codec can serve fails
+  std::string site;                   ///< "": the host is a site of its own
   // engine
   uint64_t eager_bytes = 256 << 10;  ///< credit per communicator and peer
   uint64_t plan_cache_bytes = 64 << 20;

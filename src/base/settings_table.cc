@@ -239,6 +239,21 @@ constexpr std::array kDefinitions = {
                       yes_or_no<&Settings::deterministic>},
     SettingDefinition{"ISTHMUS_CHECK_PLANS", "", "0", "Prove every plan (result and freedom from deadlock) before its first use.",
                       yes_or_no<&Settings::check_plans>},
+    SettingDefinition{
+        "ISTHMUS_COMPRESSION", "", "",
+        "Which allreduce and reduce-scatter calls of programs that know nothing of it travel compressed: rules between semicolons, the "
+        "first that fits a call counts. A rule is a codec (none, bf16, int8, int4, thc, thc:b=4,p=1/32) and, after blanks, min=BYTES "
+        "(1M if not given) and max=BYTES of the larger buffer, type=float|half|bfloat16, name=PATTERN of the communicator's name, and "
+        "crossing: only where not all ranks are at one site. The same on all ranks. Empty: nothing is compressed.",
+        any_text<&Settings::compression>},
+    SettingDefinition{"ISTHMUS_COMPRESSION_REQUIRED", "", "0",
+                      "What a rule of ISTHMUS_COMPRESSION is for but its codec cannot serve (an operator other than sum and avg, another "
+                      "type) fails, instead of going as it is with one warning.",
+                      yes_or_no<&Settings::compression_required>},
+    SettingDefinition{"ISTHMUS_SITE", "", "",
+                      "The name of the building that this process is in: ranks of the same name are close to each other. Empty: every "
+                      "host is a site of its own.",
+                      any_text<&Settings::site>},
     SettingDefinition{"ISTHMUS_EAGER_BYTES", "", "256K", "How much a communicator may send to a rank that has not asked for it yet.",
                       byte_count<&Settings::eager_bytes>},
     SettingDefinition{"ISTHMUS_PLAN_CACHE_BYTES", "", "64M", "Memory for plans that may be used again.",

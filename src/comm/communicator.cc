@@ -34,9 +34,11 @@ bool overlap(const std::byte* a, uint64_t a_bytes, const std::byte* b, uint64_t 
 
 }  // namespace
 
-Communicator::Communicator(exec::Process& process, collectives::Choices choices, Membership membership, exec::Endpoint& endpoint)
+Communicator::Communicator(exec::Process& process, collectives::Choices choices, Compression compression, Membership membership,
+                           exec::Endpoint& endpoint)
     : process_(process),
       choices_(std::move(choices)),
+      compression_(std::move(compression)),
       membership_(std::move(membership)),
       endpoint_(&endpoint),
       agreement_(
@@ -233,9 +235,19 @@ Result<exec::Call*> Communicator::form(const Request& request) {
   const int32_t root = is_rooted(request.collective) ? request.root : -1;
   const uint64_t rest = static_cast<uint64_t>(root) << 32 | static_cast<uint64_t>(request.type) << 16 |
                         static_cast<uint64_t>(request.op.op) << 8 | uint64_t{request.op.scaled} << 1 | uint64_t{request.in_place};
-  if (manner.call.program == nullptr || manner.count != request.count || manner.rest != rest) {
-    manner = {.count = request.count, .rest = rest, .call = {}};
-    ISTHMUS_TRY(plan_call(request, root, manner.call));
+  CodecWish wish;
+  if (request.wish.given() || !compression_.idle()) [[unlikely]] {
+    ISTHMUS_ASSIGN(wish, wish_of(request));
+  }
+  const bool known = manner.call.program != nullptr && manner.count == request.count && manner.rest == rest && manner.codec == wish.codec &&
+                     manner.algorithm == wish.algorithm;
+  if (!known) {
+    manner = {.count = request.count, .rest = rest, .codec = wish.codec, .algorithm = wish.algorithm, .call = {}};
+    ISTHMUS_TRY(wish.given() ? plan_compressed(request, wish, manner.call) : plan_call(request, root, manner.call));
+  }
+  if (wish.given()) {
+    compression_.use(*wish.codec, manner.call.how);
+    manner.call.coding.residual = wish.residual;
   }
   manner.call.in = static_cast<const std::byte*>(request.in);
   manner.call.out = static_cast<std::byte*>(request.out);
@@ -275,6 +287,56 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
   call.how = choice.algorithm->name;
   call.scale_in = request.op.scaled;
   call.program = std::move(program);
+  return {};
+}
+
+Result<CodecWish> Communicator::wish_of(const Request& request) {
+  const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
+  return compression_.decide(request.wish,
+                             {.collective = request.collective,
+                              .type = request.type,
+                              .op = request.op.op,
+                              .scaled = request.op.scaled,
+                              .bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out)},
+                             process_.log());
+}
+
+// As plan_call, with a codec.
+Status Communicator::plan_compressed(const Request& request, const CodecWish& wish, exec::Call& call) {
+  const codec::Named& named = *wish.codec;
+  plan::Shape shape{.collective = request.collective,
+                    .group = {.ranks = {}, .size = ranks(), .position = rank()},
+                    .in_place = request.in_place,
+                    .op = request.op.op,
+                    .map_in = request.op.scaled,
+                    .codec = named.codec,
+                    .sites = membership_.sites};
+  const uint64_t elements = request.count * extent_of(request.collective, static_cast<uint64_t>(ranks())).in;
+  ISTHMUS_ASSIGN(const collectives::Choice choice,
+                 collectives::choose_compressed(request.collective, *named.codec, ranks(), shape.sites, elements, wish.algorithm));
+  shape.segments = choice.segments;
+  const exec::PlanKey key{.algorithm = choice.algorithm,
+                          .group = hash_bytes(std::as_bytes(std::span(membership_.sites))),
+                          .position = rank(),
+                          .size = ranks(),
+                          .segments = choice.segments,
+                          .op = shape.op,
+                          .in_place = request.in_place,
+                          .map_in = shape.map_in,
+                          .codec = named.codec};
+  ISTHMUS_ASSIGN(auto program, process_.plans().get(key, shape));
+  call.signature = {.collective = request.collective,
+                    .type = request.type,
+                    .op = request.op.op,
+                    .scaled = request.op.scaled,
+                    .count = request.count,
+                    .coding = named.text};
+  call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).add(named.hash).value();
+  call.kind_key = call.signature.kind_key(membership_.id, call.plan_tag);
+  call.how = choice.algorithm->name;
+  call.scale_in = request.op.scaled;
+  call.program = std::move(program);
+  call.coding = {.seed = membership_.id, .report = &compression_.calls()};
   return {};
 }
 

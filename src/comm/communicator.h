@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "collectives/select.h"
 #include "comm/agreement.h"
+#include "comm/compression.h"
 #include "comm/messenger.h"
 #include "comm/standstill.h"
 #include "exec/driver.h"
@@ -39,6 +40,7 @@ struct Request {
   int32_t root = -1;
   bool is_send = false;
   bool in_place = false;  ///< found out by Communicator::check()
+  CodecWish wish;         ///< allreduce, reduce_scatter
 };
 
 /// Facts of a communicator that all its ranks know.
@@ -49,6 +51,7 @@ struct Membership {
   int32_t ranks = 1;
   int32_t device = 0;  ///< what ncclCommCuDevice reports: the rank's place among the local ones, unless it said otherwise
   plan::Reach reach = plan::Reach::process;
+  std::vector<int32_t> sites;            ///< by rank: a number for each site; empty: there is only one
   std::vector<exec::ProcessCard> cards;  ///< by rank
   std::string name;                      ///< for logs
   std::shared_ptr<Messenger> messenger;  ///< to the other ranks, beside calls
@@ -57,7 +60,8 @@ struct Membership {
 
 class Communicator final : private exec::Observer, private Listener {
  public:
-  Communicator(exec::Process& process, collectives::Choices choices, Membership membership, exec::Endpoint& endpoint);
+  Communicator(exec::Process& process, collectives::Choices choices, Compression compression, Membership membership,
+               exec::Endpoint& endpoint);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -66,6 +70,7 @@ class Communicator final : private exec::Observer, private Listener {
   [[nodiscard]] int32_t rank() const { return membership_.rank; }
   [[nodiscard]] int32_t ranks() const { return membership_.ranks; }
   [[nodiscard]] exec::Process& process() const { return process_; }
+  [[nodiscard]] Compression& compression() { return compression_; }
 
   /// Checks everything that can be checked on this rank alone, and finds out whether the call is in place. Errors are invalid_argument and
   /// leave the communicator as it was.
@@ -124,11 +129,16 @@ class Communicator final : private exec::Observer, private Listener {
   struct Manner {
     uint64_t count = 0;
     uint64_t rest = 0;  ///< type, operator and so on in one word, quickly compared
-    exec::Call call;    ///< but for its buffers and its caller; without a program nothing is remembered
+    const codec::Named* codec = nullptr;
+    std::string_view algorithm;  ///< that the codec's plan was asked to be of
+    exec::Call call;             ///< but for its buffers and its caller; without a program nothing is remembered
   };
   /// The call that is asked for, but for its ticket and caller.
   Result<exec::Call*> form(const Request& request);
   Status plan_call(const Request& request, int32_t root, exec::Call& call);
+  Status plan_compressed(const Request& request, const CodecWish& wish, exec::Call& call);
+  /// What the call travels through.
+  Result<CodecWish> wish_of(const Request& request);
 
   void notify(int32_t to, Notice notice, std::span<const std::byte> body);
   void tell_others(const Status& why);
@@ -143,6 +153,7 @@ class Communicator final : private exec::Observer, private Listener {
 
   exec::Process& process_;
   collectives::Choices choices_;
+  Compression compression_;
   Membership membership_;
   exec::Endpoint* endpoint_;  ///< null once closed
   Status ended_;              ///< why, then

@@ -31,11 +31,29 @@ std::vector<CpuSet> cpus_of_ranks_on(uint64_t host, const Membership& membership
   return sets;
 }
 
+// By rank: its site's number, in the order of first appearance; empty where there is only one.
+std::vector<int32_t> sites_of(const Membership& membership) {
+  std::vector<std::pair<std::string_view, uint64_t>> known;
+  std::vector<int32_t> sites;
+  for (const exec::ProcessCard& card : membership.cards) {
+    const std::pair<std::string_view, uint64_t> site{card.site, card.site.empty() ? card.host : 0};
+    const auto found = std::find(known.begin(), known.end(), site);
+    sites.push_back(static_cast<int32_t>(found - known.begin()));
+    if (found == known.end()) known.push_back(site);
+  }
+  if (known.size() < 2) sites.clear();
+  return sites;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, Membership membership) {
   exec::Process& process = context.process;
   membership.reach = reach_of(membership);
+  membership.sites = sites_of(membership);
+  ISTHMUS_ASSIGN(Compression compression,
+                 Compression::make(process.settings().compression, process.settings().compression_required, process.codecs(),
+                                   membership.ranks, membership.name, !membership.sites.empty()));
   std::vector<transport::PeerId> peers;
   std::vector<transport::Transport*> transports;
   for (int32_t rank = 0; rank < membership.ranks; ++rank) {
@@ -49,7 +67,7 @@ Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, 
   process.log().info(Subsystem::init, "communicator {:#x} rank {} nranks {} reach {} - Init COMPLETE", membership.id, membership.rank,
                      membership.ranks, plan::name_of(membership.reach));
   collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks);
-  return std::make_unique<Communicator>(process, std::move(choices), std::move(membership), endpoint);
+  return std::make_unique<Communicator>(process, std::move(choices), std::move(compression), std::move(membership), endpoint);
 }
 
 Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& context, const std::vector<int32_t>& devices) {
@@ -61,6 +79,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& c
                                .host = context.process.identity().host,
                                .hostname = context.process.identity().hostname,
                                .pid = context.process.identity().pid,
+                               .site = context.process.settings().site,
                                .cpus = context.process.identity().cpu_set};
   membership.cards.assign(devices.size(), self);
   membership.messenger = std::make_shared<LocalFamily>();

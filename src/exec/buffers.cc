@@ -24,6 +24,9 @@ Status Buffers::bind(const Call& call) {
   const bool send_recv = call.signature.collective == Collective::sendrecv;
   const bool same = !send_recv && plan_ == &plan && binding_.count == call.signature.count && type_ == call.signature.type;
   plan_ = &plan;
+  coding_ = call.coding;
+  call_number_ = call.signature.sequence;
+  coded_ = {};
   type_ = call.signature.type;
   element_bytes_ = send_recv ? 1 : size_of(type_);
   if (send_recv) {
@@ -43,6 +46,9 @@ Status Buffers::bind(const Call& call) {
     return {};
   }
   if (!same) measure_regions(plan);
+  if (plan.codec != nullptr && !core_.coding) {
+    ISTHMUS_ASSIGN(core_.coding, core_.pool.lend(kCodingBytes));
+  }
   if (scratch_bytes_ > 0) {
     ISTHMUS_ASSIGN(scratch_, core_.pool.lend(scratch_bytes_));
   }
@@ -62,7 +68,7 @@ Status Buffers::bind(const Call& call) {
         break;
       case plan::Place::scratch:
         regions_.push_back(next_scratch);
-        next_scratch += rounded(plan::region_bytes(plan, region, binding_, element_bytes_, region.begin, region.end));
+        next_scratch += rounded(bytes_of({static_cast<uint16_t>(regions_.size() - 1), region.begin, region.end}));
         break;
     }
   }
@@ -76,8 +82,10 @@ Status Buffers::bind(const Call& call) {
 
 void Buffers::measure_regions(const plan::Plan& plan) {
   scratch_bytes_ = result_bytes_ = 0;
-  for (const plan::Region& region : plan.regions) {
-    const uint64_t bytes = plan::region_bytes(plan, region, binding_, element_bytes_, region.begin, region.end);
+  if (plan.codec != nullptr) measure_coded();
+  for (uint16_t index = 0; index < plan.regions.size(); ++index) {
+    const plan::Region& region = plan.regions[index];
+    const uint64_t bytes = bytes_of({index, region.begin, region.end});
     if (region.place == plan::Place::scratch) scratch_bytes_ += rounded(bytes);
     if (region.place == plan::Place::out) result_bytes_ += bytes;
   }
@@ -92,10 +100,17 @@ void Buffers::swap(Buffers& other) noexcept {
   std::swap(scratch_, other.scratch_);
   std::swap(scratch_bytes_, other.scratch_bytes_);
   std::swap(result_bytes_, other.result_bytes_);
+  coded_begin_.swap(other.coded_begin_);
+  coded_offsets_.swap(other.coded_offsets_);
+  std::swap(coding_, other.coding_);
+  std::swap(call_number_, other.call_number_);
+  std::swap(coded_, other.coded_);
   maps_.swap(other.maps_);
 }
 
 void Buffers::reduce(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes) {
+  const plan::Layout layout = plan_->regions[step.dst_region].layout;
+  if (layout != plan::Layout::data) return join_coded(step, dst, a, b, bytes);
   const auto kernel = core_.kernels.reduce[static_cast<size_t>(type_)][static_cast<size_t>(step.op)];
   const kernels::ReduceMaps& maps = maps_[step.flags & 3U];
   if (!past_caches(bytes)) return kernel(dst, a, b, bytes / element_bytes_, maps);

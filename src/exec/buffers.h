@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a call's bytes lie and the arithmetic on them: the regions of a plan bound to a call's buffers and count, scratch memory, the
-// element maps. Used by the two ways to carry out a call (run.h, quick.h), with pieces of at most Limits::piece_bytes. Binding fails
-// when there is no memory for scratch.
+// element maps, the codec (buffers_coding.cc). Used by the two ways to carry out a call (run.h, quick.h), with pieces of at most
+// Limits::piece_bytes. Binding fails when there is no memory for scratch.
 #pragma once
 
 #include <array>
@@ -11,8 +11,12 @@
 #include "base/status.h"
 #include "exec/call.h"
 #include "exec/core.h"
+#include "kernels/coding.h"
 
 namespace isthmus::exec {
+
+/// Of Core::coding.
+inline constexpr size_t kCodingBytes = 3 * sizeof(float) * 8192;
 
 class Buffers {
  public:
@@ -36,13 +40,26 @@ class Buffers {
 
   [[nodiscard]] size_t element_bytes() const { return element_bytes_; }
   [[nodiscard]] std::byte* at(const plan::Chunk& chunk) const {
-    return regions_[chunk.region] + plan::chunk_offset_bytes(*plan_, chunk, binding_, element_bytes_);
+    const plan::Region& region = plan_->regions[chunk.region];
+    if (region.layout != plan::Layout::data) return regions_[chunk.region] + coded_offset(chunk.region, chunk.begin);
+    return regions_[chunk.region] + binding_.elements(region.begin, chunk.begin) * element_bytes_;
   }
-  [[nodiscard]] uint64_t bytes_of(const plan::Chunk& chunk) const { return plan::chunk_bytes(*plan_, chunk, binding_, element_bytes_); }
+  [[nodiscard]] uint64_t bytes_of(const plan::Chunk& chunk) const {
+    if (plan_->regions[chunk.region].layout == plan::Layout::data) return binding_.elements(chunk) * element_bytes_;
+    return coded_offset(chunk.region, chunk.end) - coded_offset(chunk.region, chunk.begin);
+  }
+  /// Pieces of a step's messages and results are multiples of this: an element, a scale, or a unit of an encoding.
+  [[nodiscard]] uint64_t atom_bytes(const plan::Step& step) const;
 
   /// Where a region begins, by its number in the plan.
   [[nodiscard]] std::byte* base(size_t region) const { return regions_[region]; }
   [[nodiscard]] uint64_t offset_of(const plan::Chunk& chunk) const { return static_cast<uint64_t>(at(chunk) - regions_[chunk.region]); }
+
+  /// A bite of a measure, encode, accumulate or decode step; `done` says how far it is, 0 at first. True when it is complete.
+  bool code(const plan::Step& step, uint64_t& done);
+  /// The call has ended well, and its rank has sent so many bytes.
+  void report(uint64_t sent_bytes);
+  [[nodiscard]] bool reports() const { return coding_.report != nullptr; }
 
   /// A piece of a copy, reduce or map step.
   void local_piece(const plan::Step& step, uint64_t offset, uint64_t bytes);
@@ -54,6 +71,19 @@ class Buffers {
 
  private:
   void measure_regions(const plan::Plan& plan);
+  void measure_coded();
+  [[nodiscard]] uint64_t coded_offset(uint16_t region, uint32_t cell) const {
+    return coded_offsets_[coded_begin_[region] + cell - plan_->regions[region].begin];
+  }
+  void join_coded(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
+  struct Bite;
+  void measure_piece(const plan::Step& step, const Bite& bite);
+  void encode_piece(const plan::Step& step, const Bite& bite);
+  void decode_piece(const plan::Step& step, const Bite& bite);
+  bool accumulate_units(const plan::Step& step, uint64_t& done);
+  [[nodiscard]] kernels::CodecInput input_of(const plan::Step& step, const Bite& bite) const;
+  [[nodiscard]] kernels::CodecKey codec_key() const;
+  [[nodiscard]] uint64_t position_of(uint32_t cell, const codec::Piece& piece) const;
   [[nodiscard]] bool past_caches(uint64_t bytes) const;
 
   Core& core_;
@@ -61,7 +91,12 @@ class Buffers {
   DataType type_ = DataType::uint8;
   size_t element_bytes_ = 1;
   plan::Binding binding_;
-  std::vector<std::byte*> regions_;  ///< base pointer per region
+  std::vector<std::byte*> regions_;      ///< base pointer per region
+  std::vector<size_t> coded_begin_;      ///< with a codec: by region, its first in coded_offsets_
+  std::vector<uint64_t> coded_offsets_;  ///< for each cell of regions that hold no plain elements, and one more: bytes before it
+  Coding coding_;
+  uint32_t call_number_ = 0;
+  Coded coded_;
   memory::Block scratch_;
   uint64_t scratch_bytes_ = 0;
   uint64_t result_bytes_ = 0;

@@ -16,6 +16,7 @@ std::string Signature::to_text() const {
   std::string text = fmt::format("call #{} {} count {} {}", sequence, name_of(collective), count, name_of(type));
   if (is_reducing(collective)) text += fmt::format(" {}{}", name_of(op), scaled ? " (scaled)" : "");
   if (is_rooted(collective)) text += fmt::format(" root {}", root);
+  if (!coding.empty()) text += fmt::format(" as {}", coding);
   return text;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "codec/codec.h"
 #include "exec/program.h"
 #include "kernels/reduce.h"
 #include "wire/frame.h"
@@ -25,8 +26,9 @@ struct Signature {
   ReduceOp op = ReduceOp::sum;
   bool scaled = false;  ///< PreMulSum (the scalar itself may differ between ranks)
   int32_t root = -1;
-  uint64_t count = 0;     ///< elements per block
-  uint32_t sequence = 0;  ///< number of the call in its class on this communicator
+  uint64_t count = 0;       ///< elements per block
+  uint32_t sequence = 0;    ///< number of the call in its class on this communicator
+  std::string_view coding;  ///< the codec's text (static storage) where elements travel encoded; "": they do not
 
   /// "call #7 allreduce count 1024 float sum", "send/recv count 10 float".
   [[nodiscard]] std::string to_text() const;
@@ -43,6 +45,27 @@ struct Ticket {
   Status status;
 };
 
+/// What calls with a codec have done on this rank.
+struct Coded {
+  uint64_t calls = 0;
+  uint64_t sent_bytes = 0;  ///< of messages, without headers
+  // Of every 64th piece that this rank has encoded:
+  double energy = 0;  ///< sum of squares of its elements
+  double error = 0;   ///< sum of squares of what the encoding does not hold of them
+};
+
+/// Of the latest call to end, and of all.
+struct CodedCalls {
+  Coded last, all;
+};
+
+/// What a call with a codec is given beside its plan, which names the codec.
+struct Coding {
+  uint64_t seed = 0;             ///< equal on all ranks; with the call's number it decides every random bit
+  float* residual = nullptr;     ///< error feedback: for each element of `in` what is added before encoding, then what was lost; null: none
+  CodedCalls* report = nullptr;  ///< told when the call has ended well; must outlive it; null: nobody asks
+};
+
 /// One call on one rank. Spans and pointers to user memory must stay valid until the ticket is done.
 struct Call {
   std::shared_ptr<const Program> program;
@@ -53,6 +76,7 @@ struct Call {
   std::byte* out = nullptr;
   bool scale_in = false;  ///< multiply the input by `scalar` (PreMulSum)
   kernels::Scalar scalar;
+  Coding coding;
   /// How it is carried out, for error texts: the algorithm's name (static storage).
   std::string_view how;
   /// Grouped send/recv: buffer, bytes and signature (type and count, on which the two sides must agree) per Place::user region;

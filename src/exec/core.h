@@ -22,7 +22,7 @@ struct Work {
   Run* run = nullptr;
   uint16_t generation = 0;  ///< of the run when the work was queued
   uint32_t step = 0;
-  uint64_t offset_bytes = 0;
+  uint64_t done = 0;  ///< bytes; of a codec's step as Buffers::code counts
 };
 
 struct Limits {
@@ -49,6 +49,7 @@ struct Core {
   const kernels::Target& kernels;
   memory::Pool& pool;
   memory::Block bounce;  ///< piece_bytes, for peers' memory that must be copied to be read
+  memory::Block coding;  ///< CodingWork, once a call has used a codec
   Fifo<Work> work;
   Fifo<Run*> finished;  ///< runs to retire once nothing of theirs is on the call stack
   Counters counters;

@@ -277,7 +277,7 @@ bool Engine::do_work() {
   for (uint64_t done = 0; done < core_.limits.poll_bytes && !core_.work.empty(); done += core_.limits.piece_bytes) {
     Work work = core_.work.pop();
     if (work.run->generation() != work.generation) continue;  // its call has ended
-    if (!work.run->work(work.step, work.offset_bytes)) core_.work.push(work);
+    if (!work.run->work(work.step, work.done)) core_.work.push(work);
   }
   return true;
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/status.h"
+#include "codec/named.h"
 #include "exec/card.h"
 #include "exec/engine.h"
 #include "exec/launch.h"
@@ -46,6 +47,8 @@ class Process {
   [[nodiscard]] const Logger& log() const { return log_; }
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] PlanCache& plans() { return plans_; }
+  /// The codecs that calls of this process have named.
+  [[nodiscard]] codec::Codecs& codecs() { return codecs_; }
   [[nodiscard]] transport::Network* network() { return network_; }
   [[nodiscard]] const memory::Pool& pool() const { return pool_; }
   /// Memory of ncclMemAlloc.
@@ -111,6 +114,7 @@ class Process {
   memory::SharedSegments segments_;
   transport::Network* network_;
   Engine engine_;
+  codec::Codecs codecs_;  ///< before the plans, which point to them
   PlanCache plans_;
   std::unique_ptr<Trace> trace_;  ///< null: off
   std::ofstream trace_file_;

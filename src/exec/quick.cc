@@ -16,7 +16,7 @@ bool Quick::suits(const Endpoint& endpoint, const Call& call) const {
   if (call.signature.collective == Collective::sendrecv || call.caller == nullptr) return false;
   const uint64_t block_bytes = call.signature.count * size_of(call.signature.type);
   if (block_bytes > kMostBytes || block_bytes * static_cast<uint64_t>(endpoint.ranks) > kInboxBytes) return false;
-  if (call.program->plan.steps.size() > kMostSteps) return false;
+  if (call.program->plan.steps.size() > kMostSteps || call.program->plan.codec != nullptr) return false;
   return std::all_of(call.program->peers.begin(), call.program->peers.end(), [&](const Program::Peer& peer) {
     return endpoint.flows[static_cast<size_t>(peer.rank)].transport->whole_bytes() >= kInboxBytes;
   });

@@ -143,6 +143,7 @@ void Run::reject(const Status& why) {
 }
 
 void Run::finish() {
+  if (buffers_.reports()) buffers_.report(sent_bytes());
   running_ = false;
   core_.finished.push(this);
 }
@@ -184,6 +185,11 @@ void Run::dispatch(uint32_t index) {
       buffers_.local_piece(step, 0, bytes);
       return complete(index);
     }
+    case StepKind::measure:
+    case StepKind::encode:
+    case StepKind::accumulate:
+    case StepKind::decode:
+      return bytes_of(step.dst()) == 0 ? complete(index) : push_work(index);
     default:
       return fail(internal_error(fmt::format("{}: step {} has kind {}, which this executor does not carry out", program_->plan.name, index,
                                              plan::name_of(step.kind))));
@@ -292,7 +298,9 @@ std::span<std::byte> Run::begin_message(uint32_t index, Inbound& message, const 
     if (pending_[index] == 0) consumed(index, message);
     return {};
   }
-  if (pending_[index] != 0) return stage(message, header.length);
+  // Encodings are added in whole units, which transports cut anywhere.
+  const bool by_units = step.kind == StepKind::recv_reduce && buffers_.atom_bytes(step) > message.carry.size();
+  if (pending_[index] != 0 || by_units) return stage(message, header.length);
   message.phase = step.kind == StepKind::recv ? Phase::landing : Phase::applying;
   if (step.kind == StepKind::recv) return {at(step.dst()), header.length};
   return {};

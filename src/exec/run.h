@@ -64,7 +64,7 @@ class Run {
   /// A frame that came before the run started.
   void adopt(Early&& early);
   /// One bite of long work; true when the step is complete (or the run has ended).
-  bool work(uint32_t step, uint64_t& offset_bytes);
+  bool work(uint32_t step, uint64_t& done);
 
   // --- for the engine and its watch --------------------------------------------------------------------------------------------
   [[nodiscard]] bool running() const { return running_; }
@@ -180,11 +180,12 @@ class Run {
 
   // run.cc: the machine
   void drain();
-  void push_work(uint32_t step) { core_.work.push({.run = this, .generation = generation_, .step = step, .offset_bytes = 0}); }
+  void push_work(uint32_t step) { core_.work.push({.run = this, .generation = generation_, .step = step, .done = 0}); }
   void dispatch(uint32_t step);
   void receivable(uint32_t step);
   void complete(uint32_t step);
   void finish();
+  [[nodiscard]] uint64_t sent_bytes() const;
   void consumed(uint32_t step, Inbound& message);
   void suspect(const wire::FrameHeader& header);
   void heard(int32_t rank) {

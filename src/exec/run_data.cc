@@ -26,17 +26,18 @@ Status Run::bind(const Call& call) {
 
 // A piece of a message that is applied as it comes. Transports cut pieces anywhere, so an element may come in two parts.
 void Run::stream_piece(const plan::Step& step, Inbound& message, std::span<const std::byte> bytes) {
+  const uint64_t atom = buffers_.atom_bytes(step);
   if (message.carried > 0) {
-    const size_t missing = std::min<size_t>(buffers_.element_bytes() - message.carried, bytes.size());
+    const size_t missing = std::min<size_t>(atom - message.carried, bytes.size());
     std::copy_n(bytes.data(), missing, message.carry.data() + message.carried);
     message.carried = static_cast<uint8_t>(message.carried + missing);
     message.arrived += missing;
     bytes = bytes.subspan(missing);
-    if (message.carried < buffers_.element_bytes()) return;
-    buffers_.message_piece(step, message.arrived - buffers_.element_bytes(), message.carry.data(), buffers_.element_bytes());
+    if (message.carried < atom) return;
+    buffers_.message_piece(step, message.arrived - atom, message.carry.data(), atom);
     message.carried = 0;
   }
-  const size_t whole = bytes.size() / buffers_.element_bytes() * buffers_.element_bytes();
+  const size_t whole = bytes.size() / atom * atom;
   if (whole > 0) buffers_.message_piece(step, message.arrived, bytes.data(), whole);
   message.arrived += bytes.size();
   std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(whole), bytes.end(), message.carry.begin());
@@ -74,11 +75,25 @@ bool Run::measured_piece(const plan::Step& step, Inbound& message, uint64_t offs
   return seen;
 }
 
+uint64_t Run::sent_bytes() const {
+  uint64_t bytes = 0;
+  for (const uint32_t index : program_->send_steps) bytes += bytes_of(program_->plan.steps[index].src());
+  return bytes;
+}
+
 bool Run::work(uint32_t index, uint64_t& offset) {
   if (!running_) return true;
   const plan::Step& step = program_->plan.steps[index];
+  if (step.codes()) {
+    if (!buffers_.code(step, offset)) return false;
+    complete(index);
+    return true;
+  }
   const uint64_t total = bytes_of(step.dst());
-  const uint64_t bytes = std::min(core_.limits.piece_bytes, total - offset);
+  const uint64_t most = step.kind == StepKind::recv_reduce
+                            ? core_.limits.piece_bytes / buffers_.atom_bytes(step) * buffers_.atom_bytes(step)
+                            : core_.limits.piece_bytes;
+  const uint64_t bytes = std::min(most, total - offset);
   if (!step.receives()) {
     buffers_.local_piece(step, offset, bytes);
     offset += bytes;

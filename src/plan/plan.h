@@ -110,6 +110,8 @@ struct Step {
   [[nodiscard]] Chunk src() const { return {src_region, src_begin, src_begin + cells}; }
   [[nodiscard]] Chunk src2() const { return {src2_region, src2_begin, src2_begin + cells}; }
   [[nodiscard]] bool is_message() const { return kind <= StepKind::recv_reduce; }
+  /// What the codec does.
+  [[nodiscard]] bool codes() const { return kind >= StepKind::encode && kind <= StepKind::measure; }
   [[nodiscard]] bool receives() const { return kind == StepKind::recv || kind == StepKind::recv_reduce; }
   friend bool operator==(const Step&, const Step&) = default;
 };

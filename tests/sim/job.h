@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/select.h"
@@ -27,7 +28,9 @@ class Job {
     std::unique_ptr<comm::Communicator> communicator;
   };
 
-  Job(uint64_t seed, int32_t ranks, const Settings& settings = {}) : world(seed), settings_(settings) {
+  /// `sites`: the name of each rank's site; empty: each host is one.
+  Job(uint64_t seed, int32_t ranks, const Settings& settings = {}, const std::vector<std::string>& sites = {})
+      : world(seed), settings_(settings) {
     auto selector = collectives::Selector::make(settings.algorithm);
     EXPECT_TRUE(selector.ok()) << selector.status().text();
     selector_ = std::make_unique<collectives::Selector>(std::move(*selector));
@@ -36,7 +39,9 @@ class Job {
       added.host = world.add_host(fmt::format("h{}", rank));
       exec::Identity identity{.process = {}, .host = 0, .hostname = fmt::format("h{}", rank), .pid = rank + 1};
       for (uint8_t& byte : identity.process) byte = static_cast<uint8_t>(world.dice().below(256));
-      added.process = std::make_unique<exec::Process>(settings, identity, Logger::silent(), &world.network(added.host));
+      Settings own = settings;
+      if (!sites.empty()) own.site = sites[static_cast<size_t>(rank)];
+      added.process = std::make_unique<exec::Process>(own, identity, Logger::silent(), &world.network(added.host));
       ranks_.push_back(std::move(added));
     }
   }

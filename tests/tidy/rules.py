@@ -142,7 +142,7 @@ def check_links(tree: Tree) -> Iterator[Finding]:
 
 STRING = re.compile(r'"((?:ISTHMUS|NCCL)_[A-Z0-9_]+)\b')
 PROSE = re.compile(r"\b(ISTHMUS_[A-Z0-9_]+)\b")
-NOT_SETTINGS = re.compile(r"^ISTHMUS_((DEV|RUN|TEST)_\w*|TRY|ASSIGN|CONCAT\w*)$")  # what ./dev, `isthmus run` and tests hand on; macros
+NOT_SETTINGS = re.compile(r"^ISTHMUS_((DEV|RUN|TEST)_\w*|TRY|ASSIGN|CONCAT\w*|\w+_INITIALIZER)$")  # what ./dev, `isthmus run` and tests hand on; macros
 
 
 def check_settings(tree: Tree) -> Iterator[Finding]:
