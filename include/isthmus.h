@@ -34,8 +34,8 @@ ncclResult_t isthmusStreamQuery(cudaStream_t stream);
 
 // --- compression -------------------------------------------------------------------------------------------------------------
 // Sums that travel compressed: each rank encodes its elements once, sums are added as they are (thc) or where they end (bf16, int8,
-// int4), and every rank ends with the same bits. Of allreduce and reduce-scatter, for ncclFloat32, ncclFloat16 and ncclBfloat16, ncclSum and
-// ncclAvg. All ranks must ask for the same codec and algorithm, as for the same count.
+// int4), and every rank ends with the same bits. Of allreduce and reduce-scatter, for ncclFloat32, ncclFloat16 and ncclBfloat16, ncclSum
+// and ncclAvg. All ranks must ask for the same codec and algorithm, as for the same count.
 
 /// What the encodings of earlier calls lack of one send buffer, kept by the caller from call to call (error feedback).
 typedef struct isthmusFeedback* isthmusFeedback_t;
@@ -51,13 +51,14 @@ typedef struct isthmusCompression_v1 {
   int required;               /* not 0: what the codec cannot serve fails, instead of going as it is */
 } isthmusCompression_t;
 
-#define ISTHMUS_COMPRESSION_INITIALIZER {sizeof(isthmusCompression_t), ISTHMUS_VERSION_CODE, NULL, NULL, 0, NULL, 0}
+#define ISTHMUS_COMPRESSION_INITIALIZER \
+  { sizeof(isthmusCompression_t), ISTHMUS_VERSION_CODE, NULL, NULL, 0, NULL, 0 }
 
 /// As ncclAllReduce and ncclReduceScatter, compressed as `how` says; NULL: as the communicator's calls are, or else with "thc".
 ncclResult_t isthmusAllReduceCompressed(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                                         const isthmusCompression_t* how, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t isthmusReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
-                                            ncclRedOp_t op, const isthmusCompression_t* how, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t isthmusReduceScatterCompressed(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op,
+                                            const isthmusCompression_t* how, ncclComm_t comm, cudaStream_t stream);
 
 /// From now on ncclAllReduce and ncclReduceScatter on this communicator are compressed as `how` says; NULL: no more. To be called on all
 /// ranks between the same calls. It goes before the rules of ISTHMUS_COMPRESSION; the codec "none" keeps them off.
@@ -75,21 +76,22 @@ ncclResult_t isthmusFeedbackImport(isthmusFeedback_t feedback, const float* from
 /// What became of a communicator's calls on this rank. Begin with ISTHMUS_COMPRESSION_INFO_INITIALIZER. Errors are squares of what this
 /// rank's own encodings lack, over squares of what was encoded, of every 64th block; NaN where nothing was measured.
 typedef struct isthmusCompressionInfo_v1 {
-  size_t size;          /* of this struct; set by the initializer */
-  unsigned int version; /* set by the initializer */
-  int compressed;       /* the latest call that somebody wanted compressed was */
-  char codec[96];       /* ... with this codec, */
-  char algorithm[32];   /* by this algorithm; both "" if it was not */
-  char refusal[256];    /* ... was not, and why; "" if it was */
+  size_t size;           /* of this struct; set by the initializer */
+  unsigned int version;  /* set by the initializer */
+  int compressed;        /* the latest call that somebody wanted compressed was */
+  char codec[96];        /* ... with this codec, */
+  char algorithm[32];    /* by this algorithm; both "" if it was not */
+  char refusal[256];     /* ... was not, and why; "" if it was */
   double predictedError; /* of the average over the ranks, for Gaussian elements that are independent between ranks; NaN if unknown */
-  unsigned long long sentBytes; /* by this rank in the latest compressed call to end, without headers */
-  double measuredError;         /* in that call */
+  unsigned long long sentBytes;                       /* by this rank in the latest compressed call to end, without headers */
+  double measuredError;                               /* in that call */
   unsigned long long compressedCalls, totalSentBytes; /* of all compressed calls that have ended */
   double totalMeasuredError;
   unsigned long long refusedForType, refusedForOp, refusedForSize, refusedForRanks; /* calls that went as they are, or failed */
 } isthmusCompressionInfo_t;
 
-#define ISTHMUS_COMPRESSION_INFO_INITIALIZER {sizeof(isthmusCompressionInfo_t), ISTHMUS_VERSION_CODE}
+#define ISTHMUS_COMPRESSION_INFO_INITIALIZER \
+  { sizeof(isthmusCompressionInfo_t), ISTHMUS_VERSION_CODE }
 
 ncclResult_t isthmusCommGetCompressionInfo(ncclComm_t comm, isthmusCompressionInfo_t* info);
 

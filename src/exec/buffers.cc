@@ -83,9 +83,9 @@ Status Buffers::bind(const Call& call) {
 void Buffers::measure_regions(const plan::Plan& plan) {
   scratch_bytes_ = result_bytes_ = 0;
   if (plan.codec != nullptr) measure_coded();
-  for (uint16_t index = 0; index < plan.regions.size(); ++index) {
+  for (size_t index = 0; index < plan.regions.size(); ++index) {
     const plan::Region& region = plan.regions[index];
-    const uint64_t bytes = bytes_of({index, region.begin, region.end});
+    const uint64_t bytes = bytes_of({static_cast<uint16_t>(index), region.begin, region.end});
     if (region.place == plan::Place::scratch) scratch_bytes_ += rounded(bytes);
     if (region.place == plan::Place::out) result_bytes_ += bytes;
   }
