@@ -17,8 +17,10 @@ extern const plan::Algorithm broadcast_binomial, broadcast_chain;
 extern const plan::Algorithm reduce_binomial, reduce_chain;
 extern const plan::Algorithm barrier_one_shot, barrier_recursive_doubling;
 
-extern const plan::Algorithm compressed_allreduce_direct;
-extern const plan::Algorithm compressed_reduce_scatter_direct;
+extern const plan::Algorithm compressed_allreduce_direct, compressed_allreduce_halving, compressed_allreduce_ring;
+extern const plan::Algorithm compressed_allreduce_root, compressed_allreduce_hierarchy, compressed_allreduce_two_shot;
+extern const plan::Algorithm compressed_reduce_scatter_direct, compressed_reduce_scatter_halving, compressed_reduce_scatter_ring;
+extern const plan::Algorithm compressed_reduce_scatter_root, compressed_reduce_scatter_hierarchy, compressed_reduce_scatter_one_shot;
 
 Algorithms registry() {
   static constexpr const plan::Algorithm* kAll[] = {
@@ -45,8 +47,10 @@ Algorithms registry() {
 
 Algorithms compressed_registry() {
   static constexpr const plan::Algorithm* kAll[] = {
-      &compressed_allreduce_direct,
-      &compressed_reduce_scatter_direct,
+      &compressed_allreduce_direct,      &compressed_allreduce_halving,        &compressed_allreduce_ring,
+      &compressed_allreduce_root,        &compressed_allreduce_hierarchy,      &compressed_allreduce_two_shot,
+      &compressed_reduce_scatter_direct, &compressed_reduce_scatter_halving,   &compressed_reduce_scatter_ring,
+      &compressed_reduce_scatter_root,   &compressed_reduce_scatter_hierarchy, &compressed_reduce_scatter_one_shot,
   };
   return kAll;
 }
@@ -132,7 +136,9 @@ constexpr std::string_view kPageCompressed = R"(
 
 These carry out the calls that ask for a codec, and no others ([compression](compression.md)). I: bytes of the larger buffer encoded once.
 W: of the sum of all ranks' encodings. Z: of its scales. The scales are joined in up to D steps that send X bytes: Z(P-1) in one step up to
-8 ranks; above, as recursive_doubling does, Z(K lg K + 2(P-K))/P in ceil(lg P) + F steps.
+8 ranks; above, as recursive_doubling does, Z(K lg K + 2(P-K))/P in ceil(lg P) + F steps. A sum of k encodings of the buffer has W(k) bytes.
+R: the sum of W(k)/P for k from 1 to P-1. H: the sum of W(2^i)/2^(i+1) for i from 0 to lg P - 1, and about that for other rank counts.
+hierarchy: for M sites of equally many ranks each, M from 2 to 8, and V = W(P/M).
 
 )";
 
@@ -144,6 +150,7 @@ P: ranks. N: bytes of the larger buffer. lg: logarithm to base 2. K: the largest
 constexpr std::string_view kLegendCompressed = R"(
 For calls that ask for a codec. I: bytes of the larger buffer encoded once. W: of the sum of all. Z: of its scales.
 D: steps to join the scales, 1 up to 8 ranks, else ceil(lg P) + F. X: bytes for that, Z(P-1), or Z(K lg K + 2(P-K))/P.
+W(k): bytes of a sum of k. R: the sum of W(k)/P for k < P. H: the sum of W(2^i)/2^(i+1) for i < lg P. V: W(P/M), for M sites.
 )";
 
 using Row = std::vector<std::string>;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -174,6 +175,24 @@ uint32_t segments_for(const plan::Algorithm& algorithm, uint64_t ranks, uint64_t
   return std::clamp<uint32_t>(std::bit_floor(static_cast<uint32_t>(wanted)), 1, algorithm.tunables[0].max);
 }
 
+/// More than this, and everybody with everybody is too many messages.
+constexpr int32_t kMostDirect = 32;
+
+bool same(std::span<const int32_t> sites) { return std::adjacent_find(sites.begin(), sites.end(), std::not_equal_to<>()) == sites.end(); }
+
+bool all_differ(std::span<const int32_t> sites) {
+  std::vector<int32_t> sorted(sites.begin(), sites.end());
+  std::sort(sorted.begin(), sorted.end());
+  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+/// What is best where the user says nothing.
+std::string_view usual_name(Collective collective, const codec::Codec& codec, int32_t ranks, std::span<const int32_t> sites) {
+  if (!codec.homomorphic) return collective == Collective::allreduce ? "two_shot" : "one_shot";
+  if (!same(sites) && !all_differ(sites)) return "hierarchy";
+  return ranks <= kMostDirect ? "direct" : "halving";
+}
+
 /// One forced word: what it says about the collective, if anything.
 Status apply(const Wish& wish, Collective collective, const codec::Codec& codec, std::optional<uint32_t>& segments,
              const plan::Algorithm*& chosen) {
@@ -196,13 +215,13 @@ Status apply(const Wish& wish, Collective collective, const codec::Codec& codec,
 
 }  // namespace
 
-Result<Choice> choose_compressed(Collective collective, const codec::Codec& codec, int32_t ranks, std::span<const int32_t> /*sites*/,
+Result<Choice> choose_compressed(Collective collective, const codec::Codec& codec, int32_t ranks, std::span<const int32_t> sites,
                                  uint64_t elements, std::string_view forced) {
   const std::string names = compressed_names_of(collective, codec);
   if (names.empty()) {
     return invalid_argument(fmt::format("{} cannot be carried out with codec {}", name_of(collective), codec.name));
   }
-  const plan::Algorithm* algorithm = find_compressed(collective, "direct");
+  const plan::Algorithm* algorithm = find_compressed(collective, usual_name(collective, codec, ranks, sites));
   std::optional<uint32_t> segments;
   for (const std::string_view word : split(forced, ',')) {
     ISTHMUS_ASSIGN(const Wish wish, parse_wish(word));

@@ -30,6 +30,9 @@ std::string what_is_wrong(const Shape& shape) {
   if (!group.ranks.empty() && group.ranks.size() != static_cast<size_t>(group.size)) {
     return fmt::format("the group lists {} ranks but has size {}", group.ranks.size(), group.size);
   }
+  if (!shape.sites.empty() && shape.sites.size() != static_cast<size_t>(group.size)) {
+    return fmt::format("the sites of {} ranks are known but the group has size {}", shape.sites.size(), group.size);
+  }
   if (is_rooted(shape.collective) && (shape.root < 0 || shape.root >= group.size)) {
     return fmt::format("{} needs a root in 0..{}, not {}", isthmus::name_of(shape.collective), group.size - 1, shape.root);
   }

@@ -114,13 +114,18 @@ class Outcome {
 
 }  // namespace
 
-Status check_symbolic(World world, uint64_t count, uint64_t seed) {
+Status check_symbolic(World world, uint64_t count, uint64_t seed) { return check_symbolic(world, std::span(&count, 1), seed); }
+
+Status check_symbolic(World world, std::span<const uint64_t> counts, uint64_t seed) {
   ISTHMUS_TRY(check_plans(world));
   for (const Plan& plan : world) ISTHMUS_TRY(check_races(plan));
-  ISTHMUS_ASSIGN(Walk walk, Walk::start(world, count, Reads::pushed));
-  SymbolicRun run(std::move(walk));
-  ISTHMUS_TRY(run.run(seed));
-  return Outcome(run).check();
+  for (const uint64_t count : counts) {
+    ISTHMUS_ASSIGN(Walk walk, Walk::start(world, count, Reads::pushed));
+    SymbolicRun run(std::move(walk));
+    ISTHMUS_TRY(run.run(seed++));
+    ISTHMUS_TRY(Outcome(run).check());
+  }
+  return {};
 }
 
 Status check_deadlock(World world, uint64_t count, Reads reads) {

@@ -25,6 +25,8 @@ using World = std::span<const Plan>;
 /// seed-dependent order that respects only the declared dependencies, so a missing one shows: any two steps that touch the same cells, one
 /// of them writing, must be ordered by dependencies.
 Status check_symbolic(World world, uint64_t count, uint64_t seed = 0);
+/// For several counts, each in another order.
+Status check_symbolic(World world, std::span<const uint64_t> counts, uint64_t seed = 0);
 
 /// How sends complete while looking for deadlocks.
 enum class Reads : uint8_t {

@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/hash.h"
@@ -128,31 +127,51 @@ Result<Values::Id> Values::divide(Id value, bool fused) {
 
 // --- codecs ----------------------------------------------------------------------------------------------------------------
 
-Values::Id Values::add_scale(std::vector<uint64_t> measured, Value value, Id a, Id b) {
-  Hasher hasher(static_cast<uint64_t>(Made::scale));
-  for (const uint64_t identity : measured) hasher.add(identity);
-  value.kind = Kind::scale;
-  value.identity = hasher.value();
-  value.measured = static_cast<uint32_t>(measured_.size());
-  measured_.push_back(std::move(measured));
+Values::Id Values::add_scale(MeasuredSet set, uint64_t identity, Id a, Id b) {
+  const Value value = {
+      .kind = Kind::scale, .cell = at(a).cell, .measured = static_cast<uint32_t>(measured_sets_.size()), .identity = identity};
+  measured_sets_.push_back(std::move(set));
   return add(value, a, b);
+}
+
+bool Values::has_measured(const Value& scale, const Value& value) const {
+  if (scale.cell != value.cell) return false;
+  const auto& all = measured_[value.cell];
+  const auto number = static_cast<size_t>(std::find(all.begin(), all.end(), value.identity) - all.begin());
+  const MeasuredSet& set = measured_sets_[scale.measured];
+  return number / 64 < set.size() && (set[number / 64] >> (number % 64) & 1) != 0;
 }
 
 Result<Values::Id> Values::measure(Id value) {
   ISTHMUS_TRY(need(value, Kind::data));
-  if (at(value).raw) return internal_error(fmt::format("measures {} before its scalar is applied", describe(value)));
-  return add_scale({at(value).identity}, {.cell = at(value).cell}, value, kNothing);
+  const Value& what = at(value);
+  if (what.raw) return internal_error(fmt::format("measures {} before its scalar is applied", describe(value)));
+  if (measured_.size() <= what.cell) measured_.resize(what.cell + size_t{1});
+  auto& all = measured_[what.cell];
+  const auto number = static_cast<size_t>(std::find(all.begin(), all.end(), what.identity) - all.begin());
+  if (number == all.size()) all.push_back(what.identity);
+  MeasuredSet set(number / 64 + 1, 0);
+  set[number / 64] = uint64_t{1} << (number % 64);
+  return add_scale(std::move(set), identity_of(Made::scale, what.identity), value, kNothing);
 }
 
+/// The largest of two scales. A set's identity is the sum of its members', since a maximum depends on neither order nor repetition.
 Result<Values::Id> Values::join_scales(Id a, Id b) {
   ISTHMUS_TRY(need(a, Kind::scale));
   ISTHMUS_TRY(need(b, Kind::scale));
-  if (at(a).cell != at(b).cell) return internal_error(fmt::format("joins scales of {} and {}", describe(a), describe(b)));
-  const auto& left = measured_[at(a).measured];
-  const auto& right = measured_[at(b).measured];
-  std::vector<uint64_t> joined;
-  std::set_union(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(joined));
-  return add_scale(std::move(joined), {.cell = at(a).cell}, a, b);
+  const uint32_t cell = at(a).cell;
+  if (cell != at(b).cell) return internal_error(fmt::format("joins scales of {} and {}", describe(a), describe(b)));
+  MeasuredSet joined = measured_sets_[at(a).measured];
+  const MeasuredSet& more = measured_sets_[at(b).measured];
+  joined.resize(std::max(joined.size(), more.size()), 0);
+  uint64_t identity = at(a).identity + at(b).identity;
+  for (size_t word = 0; word < more.size(); ++word) {
+    for (uint64_t both = joined[word] & more[word]; both != 0; both &= both - 1) {
+      identity -= identity_of(Made::scale, measured_[cell][word * 64 + static_cast<size_t>(__builtin_ctzll(both))]);
+    }
+    joined[word] |= more[word];
+  }
+  return add_scale(std::move(joined), identity, a, b);
 }
 
 Result<Values::Id> Values::encode(Id value, Id scale, uint32_t rank) {
@@ -161,8 +180,7 @@ Result<Values::Id> Values::encode(Id value, Id scale, uint32_t rank) {
   if (result.raw) return internal_error(fmt::format("encodes {} before its scalar is applied", describe(value)));
   if (codec_->needs_scale) {
     ISTHMUS_TRY(need(scale, Kind::scale));
-    const auto& measured = measured_[at(scale).measured];
-    if (at(scale).cell != result.cell || !std::binary_search(measured.begin(), measured.end(), result.identity)) {
+    if (!has_measured(at(scale), result)) {
       return internal_error(fmt::format("encodes {} by a scale that has not measured it", describe(value)));
     }
     result.token = at(scale).identity;

@@ -61,7 +61,7 @@ class Values {
     bool divided = false;
     uint32_t summands = 0;  ///< encoded
     uint32_t cell = 0;
-    uint32_t measured = 0;  ///< scale: index into measured_
+    uint32_t measured = 0;  ///< scale: index into measured_sets_
     uint64_t token = 0;     ///< encoded: identity of its scale
     uint64_t identity = 0;
   };
@@ -71,14 +71,18 @@ class Values {
   [[nodiscard]] bool overlap(Id a, Id b) const;
   [[nodiscard]] Status need(Id value, Kind kind) const;
   Id add(const Value& value, Id contributors_of, Id and_of = kNothing);
-  Id add_scale(std::vector<uint64_t> measured, Value value, Id a, Id b);
+  /// A set of what has been measured in one cell: bit i stands for the i-th of it.
+  using MeasuredSet = std::vector<uint64_t>;
+  Id add_scale(MeasuredSet set, uint64_t identity, Id a, Id b);
+  [[nodiscard]] bool has_measured(const Value& scale, const Value& value) const;
 
   uint32_t ranks_;
   size_t words_;  ///< of a set of contributors
   const codec::Codec* codec_;
   std::vector<Value> values_;
   std::vector<uint64_t> contributors_;           ///< words_ per value: bit r of the set is rank r
-  std::vector<std::vector<uint64_t>> measured_;  ///< sorted identities of what each scale has measured
+  std::vector<std::vector<uint64_t>> measured_;  ///< by cell: the identities of what has been measured there
+  std::vector<MeasuredSet> measured_sets_;       ///< of each scale
 };
 
 }  // namespace isthmus::plan

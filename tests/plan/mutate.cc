@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of defects, and the rules by which a damaged plan means the same as the original. Called by tests/plan/mutants.cc.
+// The kinds of defects. Called by tests/plan/mutants.cc.
 #include "mutate.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
+#include "equivalence.h"
 #include "plan/dependencies.h"
 #include "plan/memory_map.h"
-#include "plan/walk.h"
 
 namespace isthmus::plan {
 
@@ -104,179 +103,6 @@ void duplicate_step(Plan& plan, size_t step) {
   derive(plan);
 }
 
-// --- rules of equivalence --------------------------------------------------------------------------------------------------
-
-/// Whether two chunks share a memory cell.
-bool overlap(const MemoryMap& memory, const Chunk& a, const Chunk& b) {
-  return a.valid() && b.valid() && memory.first(a) < memory.first(b) + b.cells() && memory.first(b) < memory.first(a) + a.cells();
-}
-
-/// Rule 1: a local step that reads nothing of what it writes may run twice in a row. Its result is a function of its sources, and
-/// between the two runs nobody writes the sources or reads the destination (whoever would, follows the second run).
-bool may_run_twice(const Plan& plan, const Step& step) {
-  if (step.is_message()) return false;
-  const MemoryMap memory(plan);
-  return !overlap(memory, step.dst(), step.src()) && !overlap(memory, step.dst(), step.src2());
-}
-
-/// Rule 2: applying the same message twice in a row is applying it once, if the op is idempotent: max(max(x, m), m) = max(x, m).
-bool is_idempotent(ReduceOp op) { return op == ReduceOp::max || op == ReduceOp::min; }
-
-/// Rule 3: a dependency that the others imply may be dropped: which steps precede which, and so what can happen, stays the same.
-bool is_implied(const Plan& plan, uint32_t step, uint32_t before) {
-  std::vector<bool> precedes(plan.steps.size(), false);
-  std::vector<uint32_t> next;
-  for (const uint32_t other : plan.deps_of(plan.steps[step])) {
-    if (other != before) next.push_back(other);
-  }
-  while (!next.empty()) {
-    const uint32_t at = next.back();
-    next.pop_back();
-    if (precedes[at]) continue;
-    precedes[at] = true;
-    const auto more = plan.deps_of(plan.steps[at]);
-    next.insert(next.end(), more.begin(), more.end());
-  }
-  return precedes[before];
-}
-
-/// Who has contributed to each cell of everybody's memory, followed through a run: enough to see where sums become complete.
-class Contributions {
- public:
-  explicit Contributions(const std::vector<Plan>& world) : world_(world), completed_(world[0].grid.cells(), 0), inbox_(world.size()) {
-    for (size_t rank = 0; rank < world.size(); ++rank) {
-      maps_.emplace_back(world[rank]);
-      memory_.emplace_back(maps_[rank].cells(), 0);
-      const Region& in = world[rank].regions[kIn];
-      for (uint32_t cell = in.begin; cell < in.end; ++cell) at(rank, {kIn, cell, cell + 1}, 0) = uint64_t{1} << rank;
-    }
-    follow();
-  }
-
-  /// How many steps of the world turn incomplete sums of that cell into a complete one.
-  [[nodiscard]] uint32_t completed(uint32_t cell) const { return completed_[cell]; }
-
- private:
-  uint64_t& at(size_t rank, const Chunk& chunk, uint32_t offset) { return memory_[rank][maps_[rank].first(chunk) + offset]; }
-
-  void follow() {
-    auto walk = Walk::start(world_, uint64_t{1} << 20, Reads::pushed);
-    if (!walk.ok()) return;
-    while (!walk->enabled().empty()) {
-      const Walk::Event event = walk->enabled().back();
-      walk->enabled().pop_back();
-      if (event.is_move) {
-        move(*walk, event.at);
-        walk->left(event.at);
-        walk->landed(event.at);
-      } else {
-        compute(event.at);
-        walk->computed(event.at);
-      }
-    }
-  }
-
-  void move(const Walk& walk, Walk::At send) {
-    const Walk::At receiver = walk.partner(send);
-    const Step& source = walk.step(send);
-    const Step& target = walk.step(receiver);
-    for (uint32_t i = 0; i < source.cells; ++i) {
-      const uint64_t set = at(send.plan, source.src(), i);
-      if (target.kind == StepKind::recv) at(receiver.plan, target.dst(), i) = set;
-      if (target.kind == StepKind::recv_reduce) inbox_[receiver.plan][{receiver.step, i}] = set;
-    }
-  }
-
-  void compute(Walk::At where) {
-    const uint64_t all = (uint64_t{1} << world_.size()) - 1;
-    const Step& step = world_[where.plan].steps[where.step];
-    for (uint32_t i = 0; i < step.cells; ++i) {
-      const uint64_t a = at(where.plan, step.src(), i);
-      const bool adds = step.kind == StepKind::reduce || step.kind == StepKind::accumulate;
-      const uint64_t b = step.kind == StepKind::recv_reduce ? inbox_[where.plan][{where.step, i}]
-                         : adds                             ? at(where.plan, step.src2(), i)
-                                                            : a;
-      if ((a | b) == all && a != all && b != all) ++completed_[step.dst_begin + i];
-      at(where.plan, step.dst(), i) = a | b;
-    }
-  }
-
-  const std::vector<Plan>& world_;
-  std::vector<uint32_t> completed_;
-  std::vector<MemoryMap> maps_;
-  std::vector<std::vector<uint64_t>> memory_;
-  std::vector<std::map<std::pair<uint32_t, uint32_t>, uint64_t>> inbox_;
-};
-
-/// The step adds to what its destination holds; `addend` is where the other operand lies (invalid: in a message).
-bool adds_in_place(const MemoryMap& memory, const Step& step, Chunk& addend) {
-  if ((step.flags & (kMapIn | kMapOut)) != 0) return false;
-  const auto is_dst = [&](const Chunk& chunk) { return memory.first(chunk) == memory.first(step.dst()); };
-  addend = Chunk{};
-  if (step.kind == StepKind::recv_reduce) return is_dst(step.src());
-  if (step.kind != StepKind::reduce && step.kind != StepKind::accumulate) return false;
-  addend = is_dst(step.src()) ? step.src2() : step.src();
-  return is_dst(step.src()) || is_dst(step.src2());
-}
-
-/// Rule 4: of two steps that add to the same cells with the same op, the second may go first, if neither changes the other's addend and
-/// no step between them touches the cells. The op is commutative and associative on contributions, so the same ones meet. Encodings are
-/// integers, and their sums the same bits. Elements may get other bits, but the same on all ranks if one step alone in the world
-/// completes each cell: whoever holds the complete sum holds a copy of that step's result.
-bool may_change_places(const std::vector<Plan>& world, size_t rank, size_t first, size_t second) {
-  const Plan& plan = world[rank];
-  const MemoryMap memory(plan);
-  const Step &other = plan.steps[first], &moved = plan.steps[second];
-  Chunk addend, others_addend;
-  if (!adds_in_place(memory, moved, addend) || !adds_in_place(memory, other, others_addend) || moved.op != other.op) return false;
-  if (overlap(memory, addend, other.dst()) || overlap(memory, others_addend, moved.dst())) return false;
-  for (size_t i = first + 1; i < second; ++i) {
-    const Step& between = plan.steps[i];
-    for (const Chunk& chunk : {between.dst(), between.src(), between.src2()}) {
-      if (overlap(memory, chunk, moved.dst())) return false;
-    }
-  }
-  if (plan.regions[moved.dst_region].layout != Layout::data) return true;
-  const Contributions contributions(world);
-  for (uint32_t cell = moved.dst_begin; cell < moved.dst_begin + moved.cells; ++cell) {
-    if (contributions.completed(cell) != 1) return false;
-  }
-  return true;
-}
-
-/// Rule 5: a local step that reads nothing of what it writes may also compute a cell that another step of its kind computes from the same
-/// buffers, if between the two nobody writes the cell's sources or its destination, and, if the other step comes later, nobody reads the
-/// destination, which would have held something else. The two results are the same.
-bool may_also_compute(const Plan& plan, size_t grown, uint32_t extra) {
-  const Step& step = plan.steps[grown];
-  if (!may_run_twice(plan, step)) return false;
-  const MemoryMap memory(plan);
-  const auto cell_of = [&](const Chunk& chunk) {
-    return chunk.valid() ? Chunk{chunk.region, chunk.begin + extra, chunk.begin + extra + 1} : chunk;
-  };
-  const Chunk dst = cell_of(step.dst()), src = cell_of(step.src()), src2 = cell_of(step.src2());
-  const auto computes_it = [&](const Step& other) {
-    const auto there = [&](const Chunk& cell, const Chunk& whole) {
-      return cell.region == whole.region && (!cell.valid() || (cell.begin >= whole.begin && cell.end <= whole.end));
-    };
-    const bool alike = other.kind == step.kind && other.op == step.op && other.flags == step.flags && other.summands == step.summands;
-    return alike && there(dst, other.dst()) && there(src, other.src()) && there(src2, other.src2());
-  };
-  const auto writes = [&](const Step& other) {
-    return overlap(memory, other.dst(), dst) || overlap(memory, other.dst(), src) || overlap(memory, other.dst(), src2);
-  };
-  const auto reads = [&](const Step& other) { return overlap(memory, other.src(), dst) || overlap(memory, other.src2(), dst); };
-  for (size_t at = grown + 1; at < plan.steps.size(); ++at) {
-    if (computes_it(plan.steps[at])) return true;
-    if (writes(plan.steps[at]) || reads(plan.steps[at])) break;
-  }
-  for (size_t at = grown; at-- > 0;) {
-    if (computes_it(plan.steps[at])) return true;
-    if (writes(plan.steps[at])) break;
-  }
-  return false;
-}
-
 // --- the defects -----------------------------------------------------------------------------------------------------------
 
 std::optional<Mutant> dropped(const std::vector<Plan>& world, CounterRng& rng) {
@@ -326,6 +152,8 @@ std::optional<Mutant> swapped(const std::vector<Plan>& world, CounterRng& rng) {
     std::swap(a.cells, b.cells);
   }
   derive(plan);
+  const bool bring = (a.kind == StepKind::recv || a.kind == StepKind::decode) && a.dst_begin == b.dst_begin && a.cells == b.cells;
+  if (bring && may_trade_operands(mutant.world)) mutant.equivalent = "two contributions to one sum change places";
   return mutant;
 }
 

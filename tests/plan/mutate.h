@@ -15,7 +15,7 @@
 
 namespace isthmus::plan {
 
-/// A damaged world. `equivalent`: by one of the rules in mutate.cc it means the same as the original, for the reason given.
+/// A damaged world. `equivalent`: by one of the rules in equivalence.h it means the same as the original, for the reason given.
 struct Mutant {
   std::vector<Plan> world;
   const char* equivalent = nullptr;

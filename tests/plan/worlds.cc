@@ -83,13 +83,26 @@ std::vector<std::span<const int32_t>> sites_of(const Algorithm& algorithm, int32
   return {partitions(ranks).begin(), partitions(ranks).end()};
 }
 
+/// Plans of many ranks take long to prove. There compressed algorithms get each op only in place or only out of place, in turn with the
+/// number of ranks, and hierarchies get one way to distribute the ranks over sites for each, in turn.
+bool is_large(const Algorithm& algorithm, int32_t ranks) { return algorithm.needs.coding != Coding::none && ranks > 12; }
+
+bool leaves_out(const Algorithm& algorithm, int32_t ranks, const Reduction& reduction, bool in_place) {
+  const bool odd = (ranks + (reduction.op == ReduceOp::avg ? 1 : 0)) % 2 != 0;
+  return is_large(algorithm, ranks) && in_place != odd;
+}
+
 /// Shapes like `shape` for every codec and every way to distribute the ranks over sites.
 void add_coded(const Algorithm& algorithm, Shape shape, std::vector<Shape>& shapes) {
   for (const codec::Codec* codec : codecs_of(algorithm, shape.group.size)) {
     shape.codec = codec;
-    for (const std::span<const int32_t> sites : sites_of(algorithm, shape.group.size)) {
-      shape.sites = sites;
+    const auto all_sites = sites_of(algorithm, shape.group.size);
+    for (size_t at = 0; at < all_sites.size(); ++at) {
+      const size_t turn = (shapes.size() + static_cast<size_t>(shape.group.size)) % all_sites.size();
+      if (is_large(algorithm, shape.group.size) && at != turn) continue;
+      shape.sites = all_sites[at];
       shapes.push_back(shape);
+      if (is_large(algorithm, shape.group.size)) break;
     }
   }
 }
@@ -119,6 +132,7 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks) {
     for (const uint32_t segments : segments_of(algorithm, ranks)) {
       for (const Reduction& reduction : reductions_of(algorithm.collective)) {
         for (const bool in_place : {false, true}) {
+          if (leaves_out(algorithm, ranks, reduction, in_place)) continue;
           const Shape shape = {.collective = algorithm.collective,
                                .group = {.ranks = {}, .size = ranks, .position = 0},
                                .root = root,

@@ -51,7 +51,8 @@ TEST(Tool, AlgorithmsAsTableAndJson) {
   ASSERT_TRUE(rows.is_array());
   EXPECT_EQ(rows[0]["collective"], "allreduce");
   EXPECT_TRUE(rows[0]["coding"].is_null());
-  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row["name"] == "direct" && row["coding"] == "sums"; }), 2);
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row["name"] == "ring" && row["coding"] == "sums"; }), 2);
+  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row["coding"] == "decoding"; }));
 }
 
 TEST(Tool, ShowsPlans) {

@@ -63,7 +63,7 @@ uint32_t segments_for(const Algorithm& algorithm, Shape shape, uint32_t cells) {
 
 TEST(Compressed, AllThatAddGiveTheSameBits) {
   const std::vector<int32_t> sites = {0, 0, 0, 1, 1, 1, 1, 1};
-  for (const auto& [collective, cells] : {std::pair{Collective::allreduce, 24U}, std::pair{Collective::reduce_scatter, 1U}}) {
+  for (const auto& [collective, cells] : {std::pair{Collective::allreduce, 24U}, std::pair{Collective::reduce_scatter, 3U}}) {
     std::vector<uint64_t> wanted;
     for (const Algorithm* algorithm : compressed_registry()) {
       if (algorithm->collective != collective || algorithm->needs.coding != Coding::sums) continue;
@@ -142,7 +142,26 @@ TEST(ChooseCompressed, MakesCellsOf64KiElements) {
   EXPECT_EQ(chosen({.ranks = 32, .elements = uint64_t{1} << 40}), "direct/32") << "plans stay small";
 }
 
+TEST(ChooseCompressed, GoesByCodecRanksAndSites) {
+  EXPECT_EQ(chosen({.sites = {0, 0, 0, 0, 1, 1, 1, 1}}), "hierarchy/2");
+  EXPECT_EQ(chosen({.sites = {5, 0, 5, 0, 5, 0, 5, 0}}), "hierarchy/2");
+  EXPECT_EQ(chosen({.sites = {0, 1, 2, 3, 4, 5, 6, 7}}), "direct/2") << "nobody is close to anybody";
+  EXPECT_EQ(chosen({.sites = {3, 3, 3, 3, 3, 3, 3, 3}}), "direct/2");
+  EXPECT_EQ(chosen({.ranks = 32}), "direct/1");
+  EXPECT_EQ(chosen({.ranks = 33}), "halving/1");
+  EXPECT_EQ(chosen({.collective = Collective::reduce_scatter, .ranks = 33}), "halving/1");
+  EXPECT_EQ(chosen({.codec = codec::find("int8"), .sites = {0, 0, 0, 0, 1, 1, 1, 1}}), "two_shot/2");
+  EXPECT_EQ(chosen({.collective = Collective::reduce_scatter, .codec = codec::find("bf16")}), "one_shot/2");
+  EXPECT_EQ(chosen({.ranks = 1}), "direct/16");
+}
+
 TEST(ChooseCompressed, TakesTheUsersWord) {
+  EXPECT_EQ(chosen({}, "ring"), "ring/2");
+  EXPECT_EQ(chosen({.sites = {0, 0, 0, 0, 1, 1, 1, 1}}, "root/1"), "root/1");
+  EXPECT_EQ(chosen({.collective = Collective::reduce_scatter, .codec = codec::find("bf16")}, "two_shot/4"), "one_shot/2") << "it has none";
+  EXPECT_THAT(chosen({}, "two_shot"),
+              HasSubstr("allreduce two_shot has no use for codec toy; these have: direct, halving, ring, root, hierarchy"));
+  EXPECT_THAT(chosen({.codec = codec::find("int4")}, "ring"), HasSubstr("ring has no use for codec int4; these have: two_shot"));
   EXPECT_EQ(chosen({}, "direct/5"), "direct/5");
   EXPECT_EQ(chosen({}, "allreduce:direct/3,reduce_scatter:direct/4"), "direct/3");
   EXPECT_EQ(chosen({.collective = Collective::reduce_scatter}, "allreduce:direct/3,reduce_scatter:direct/4"), "direct/4");

@@ -407,6 +407,11 @@ TEST(PlanBuilder, RefusesWhatCannotBe) {
   EXPECT_THAT(error(Collective::allreduce, [](Builder& b) { b.fail("no such tree"); }), HasSubstr("no such tree"));
   Builder no_root(shape_of(Collective::reduce, 4, 1, 4));
   EXPECT_THAT(error_of(no_root), HasSubstr("needs a root in 0..3"));
+  Shape of_five = shape_of(Collective::allreduce, 4, 1);
+  const int32_t sites[] = {0, 0, 1, 1, 1};
+  of_five.sites = sites;
+  Builder too_many_sites(of_five);
+  EXPECT_THAT(error_of(too_many_sites), HasSubstr("the sites of 5 ranks are known but the group has size 4"));
 }
 
 TEST(PlanBuilder, BuildChecksWhatTheAlgorithmNeeds) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phases over sites. See sites.h.
+#include "collectives/compressed/sites.h"
+
+#include <algorithm>
+#include <map>
+
+namespace isthmus::collectives {
+
+Group Sites::inside() const { return {.ranks = members[own], .size = size_of(own), .position = place}; }
+
+std::vector<int32_t> Sites::counterparts() const {
+  std::vector<int32_t> result;
+  result.reserve(members.size());
+  for (const std::vector<int32_t>& site : members) result.push_back(site[static_cast<size_t>(place)]);
+  return result;
+}
+
+Group Sites::across(const std::vector<int32_t>& counterparts) const {
+  return {.ranks = counterparts, .size = static_cast<int32_t>(counterparts.size()), .position = static_cast<int32_t>(own)};
+}
+
+std::vector<size_t> Sites::others() const {
+  std::vector<size_t> result;
+  result.reserve(members.size());
+  for (size_t distance = 1; distance < members.size(); ++distance) result.push_back((own + members.size() - distance) % members.size());
+  return result;
+}
+
+Sites sites_of(const Shape& shape) {
+  Sites sites;
+  std::map<int32_t, size_t> numbers;
+  for (int32_t position = 0; position < shape.group.size; ++position) {
+    const int32_t name = shape.sites.empty() ? 0 : shape.sites[static_cast<size_t>(position)];
+    const size_t site = numbers.try_emplace(name, numbers.size()).first->second;
+    if (site == sites.members.size()) sites.members.emplace_back();
+    sites.site_of.push_back(site);
+    sites.place_of.push_back(sites.size_of(site));
+    sites.members[site].push_back(position);
+  }
+  sites.leaders = sites.size_of(0);
+  for (size_t site = 1; site < sites.members.size(); ++site) sites.leaders = std::min(sites.leaders, sites.size_of(site));
+  const auto me = static_cast<size_t>(shape.group.position);
+  sites.own = sites.site_of[me];
+  sites.place = sites.place_of[me];
+  return sites;
+}
+
+namespace {
+
+/// This rank's share, of which it is the leader.
+void join_share(Builder& b, const Sites& sites, const Coded& coded, const Chunk& share) {
+  const Group inside = sites.inside();
+  const Chunk joined = on(coded.scales, share);
+  const Chunk at_site = sites.several() ? b.scratch(share.begin, share.end, plan::Layout::scale) : joined;
+  Chunk held = on(coded.measured, share);
+  for (int32_t distance = 1; distance < inside.size; ++distance) {
+    b.recv_reduce_scale(inside.rank_at(inside.wrap(inside.position - distance)), at_site, held);
+    held = at_site;
+  }
+  if (sites.several()) {
+    const std::vector<int32_t> leaders = sites.counterparts();
+    b.level(1);
+    join(b, sites.across(leaders), held, joined);
+    b.level(0);
+  }
+  for (int32_t distance = 1; distance < inside.size; ++distance) {
+    b.send(inside.rank_at(inside.wrap(inside.position + distance)), joined);
+  }
+}
+
+}  // namespace
+
+void join_scales_by_site(Builder& b, const Sites& sites, const Coded& coded, Chunks shares) {
+  if (!coded.scaled) return;
+  const Group inside = sites.inside();
+  const Chunk whole = joined(shares, 0, sites.leaders);
+  b.measure(on(coded.measured, whole), whole);
+  const auto others_shares = [&](auto&& use) {
+    for (int32_t distance = 1; distance <= sites.leaders; ++distance) {
+      const int32_t home = (sites.place + distance) % sites.leaders;
+      if (home != sites.place) use(inside.rank_at(home), shares[static_cast<size_t>(home)]);
+    }
+  };
+  others_shares([&](int32_t leader, const Chunk& share) { b.send(leader, on(coded.measured, share)); });
+  if (sites.leads()) join_share(b, sites, coded, shares[static_cast<size_t>(sites.place)]);
+  others_shares([&](int32_t leader, const Chunk& share) { b.recv(leader, on(coded.scales, share)); });
+}
+
+Chunk sum_inside(Builder& b, const Sites& sites, int32_t home, const Coded& coded, const Chunk& cells) {
+  const Group inside = sites.inside();
+  Chunk sum;
+  if (home == sites.place && inside.size > 1) sum = sites.several() ? room_for(b, cells, inside.size) : on(coded.sums, cells);
+  return star_sum(b, inside, home, coded, cells, sum);
+}
+
+void add_across(Builder& b, const Sites& sites, int32_t place, const Coded& coded, const Chunk& cells, const Chunk& partial) {
+  const Chunk sum = on(coded.sums, cells);
+  Chunk held = partial;
+  for (const size_t site : sites.others()) {
+    const Chunk arrived = room_for(b, cells, sites.size_of(site));
+    b.recv(sites.members[site][static_cast<size_t>(place % sites.size_of(site))], arrived);
+    b.accumulate(sum, held, arrived);
+    held = sum;
+  }
+}
+
+}  // namespace isthmus::collectives
