@@ -32,7 +32,8 @@ constexpr Codec plain(std::string_view name, uint16_t id, uint64_t (*bytes)(cons
           .scale_bytes = no_scales};
 }
 
-constexpr Codec kBf16 = plain("bf16", 1, bf16_bytes), kInt8 = plain("int8", 2, block_bytes<8>), kInt4 = plain("int4", 3, block_bytes<4>);
+constexpr Codec kBf16 = plain("bf16", kBf16Id, bf16_bytes), kInt8 = plain("int8", kInt8Id, block_bytes<8>),
+                kInt4 = plain("int4", kInt4Id, block_bytes<4>);
 constexpr const Codec* kRegistry[] = {&kBf16, &kInt8, &kInt4};
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/types.h"
+#include "kernels/baseline.h"
 #include "kernels/thc.h"
 
 namespace isthmus::kernels {
@@ -47,6 +48,7 @@ struct Target {
   /// The same past the caches: for what another CPU reads next, or nobody soon. Visible to others once it has returned.
   void (*stream)(void* dst, const void* src, size_t bytes);
   ThcKernels thc;
+  BaselineKernels baseline;
 };
 
 /// All targets that this CPU can run, worst (scalar) first.

@@ -59,7 +59,8 @@ constexpr void fill(Target& target, DataType type) {
 }
 
 constexpr Target make_target() {
-  Target target{.name = "scalar", .reduce = {}, .map = {}, .copy = copy_bytes, .stream = copy_bytes, .thc = kScalarThc};
+  Target target{
+      .name = "scalar", .reduce = {}, .map = {}, .copy = copy_bytes, .stream = copy_bytes, .thc = kScalarThc, .baseline = kScalarBaseline};
   fill<int8_t>(target, DataType::int8);
   fill<uint8_t>(target, DataType::uint8);
   fill<int32_t>(target, DataType::int32);

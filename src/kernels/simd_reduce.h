@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "kernels/float_environment.h"
+#include "kernels/simd_baseline.h"
 #include "kernels/simd_lanes.h"
 #include "kernels/simd_thc.h"
 #include "kernels/targets.h"
@@ -215,7 +216,7 @@ constexpr void fill(Target& target) {
 }
 
 constexpr Target make_target(std::string_view name) {
-  Target target{.name = name, .reduce = {}, .map = {}, .copy = copy_bytes, .stream = stream_bytes, .thc = kThc};
+  Target target{.name = name, .reduce = {}, .map = {}, .copy = copy_bytes, .stream = stream_bytes, .thc = kThc, .baseline = kBaseline};
   fill<NativeLanes<int8_t>, DataType::int8>(target);
   fill<NativeLanes<uint8_t>, DataType::uint8>(target);
   fill<NativeLanes<int32_t>, DataType::int32>(target);

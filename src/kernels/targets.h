@@ -28,6 +28,14 @@ void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t 
             const ThcPlace& place, float factor, bool past_caches);
 }  // namespace scalar
 
+/// The scalar loops of the codecs that rotate nothing (baseline_scalar.cc), as BaselineKernels describes them.
+namespace scalar {
+void encode_bf16(uint8_t* dst, const float* from, uint32_t elements, const CodecKey& key, uint64_t position);
+void decode_bf16(float* to, const uint8_t* src, uint32_t elements, bool past_caches);
+void encode_blocks(uint8_t* dst, const float* from, uint32_t elements, uint32_t bits);
+void decode_blocks(float* to, const uint8_t* src, uint32_t elements, uint32_t bits, bool past_caches);
+}  // namespace scalar
+
 inline constexpr ThcKernels kScalarThc = {.load = scalar::load,
                                           .store = scalar::store,
                                           .squares = scalar::squares,
@@ -37,6 +45,10 @@ inline constexpr ThcKernels kScalarThc = {.load = scalar::load,
                                           .accumulate = scalar::accumulate,
                                           .levels = scalar::levels,
                                           .decode = scalar::decode};
+inline constexpr BaselineKernels kScalarBaseline = {.encode_bf16 = scalar::encode_bf16,
+                                                    .decode_bf16 = scalar::decode_bf16,
+                                                    .encode_blocks = scalar::encode_blocks,
+                                                    .decode_blocks = scalar::decode_blocks};
 
 /// Every target's copy.
 void copy_bytes(void* dst, const void* src, size_t bytes);

@@ -32,7 +32,7 @@ struct ThcQuantiser {
 
 /// One instruction set's kernels. `room`: how many encodings the layout has room for (1: indices, more: sums).
 struct ThcKernels {
-  /// to[0, elements) = the input in float32, zeros after its end.
+  /// to[0, elements) = the input in float32, zeros after its end. This and `store` serve every codec.
   void (*load)(float* to, const CodecInput& in, uint32_t elements);
   void (*store)(const CodecOutput& out, const float* from);
   /// The sum of squares of `elements` floats in a fixed order.

@@ -18,9 +18,11 @@ inline constexpr uint32_t kTileCounters = 16;
 inline constexpr uint32_t kTileWords = 64;
 inline constexpr uint32_t kSignTile = kTileWords * 32;   ///< elements whose signs are one tile, a bit each
 inline constexpr uint32_t kDitherTile = kTileWords * 4;  ///< elements whose dither is one tile, a byte each
+/// Elements whose rounding to bfloat16 is one tile: first the lower halves of all words, then the upper ones.
+inline constexpr uint32_t kRoundingTile = kTileWords * 2;
 
 /// Separate domains of the generator. Signs, common dither and strata are the same on every rank.
-enum class Stream : uint32_t { signs = 1, common_dither, private_dither, strata };
+enum class Stream : uint32_t { signs = 1, common_dither, private_dither, strata, rounding };
 
 ISTHMUS_HOST_DEVICE constexpr uint32_t low_counter(uint64_t op) { return static_cast<uint32_t>(op); }
 ISTHMUS_HOST_DEVICE constexpr uint32_t stream_counter(Stream stream, uint64_t op) {

@@ -47,7 +47,7 @@ double draw(Data data, Normal& own, double common, double layer) {
     case Data::lognormal2:
       return lognormal(own, 2);
     case Data::spikes:
-      return own.rng().chance(1e-3) ? own() : 0.001 * own();
+      return own.rng().chance(1e-3) ? own() : 1e-4 * own();
     case Data::layers:
       return layer * own();
     default:

@@ -228,6 +228,50 @@ TEST_P(KernelsThcTarget, SumsAreAveragesTimesRanks) {
   for (size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], 4 * average[i]);
 }
 
+/// Three of five ranks' encodings, as a deadline leaves them: their average, and their sum.
+TEST_P(KernelsThcTarget, SumsOfFewerRanksThanThereAre) {
+  constexpr uint32_t kRanks = 5, kElements = 1024;
+  const auto thc = made({.bits = 8}, kRanks);
+  const ThcPlace place = {.position = 8192, .elements = kElements};
+  std::vector<std::vector<float>> inputs;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) inputs.push_back(random_floats(kElements, 20 + rank));
+  for (float& value : inputs[4]) value *= 1.5F;  // the largest scale is that of a rank whose encoding may be missing
+  Work work;
+  uint32_t largest = 0;
+  const auto input = [&](uint32_t rank) { return CodecInput{.data = inputs[rank].data(), .type = DataType::float32, .count = kElements}; };
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(thc_measure(*GetParam(), input(rank), kElements, work.data)));
+  }
+  const auto scale = std::bit_cast<float>(largest);
+  for (uint32_t present = 1; present < 1U << kRanks; ++present) {
+    const auto summands = static_cast<uint32_t>(std::popcount(present));
+    std::vector<double> mean(kElements, 0.0);
+    std::vector<uint8_t> sum(kElements / 8 * thc->width(kRanks), 0), one(sum.size());
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      if ((present >> rank & 1) == 0) continue;
+      thc_encode(*GetParam(), one.data(), kRanks, input(rank), nullptr, *thc, {.seed = 1, .op = 1, .rank = rank, .ranks = kRanks}, place,
+                 scale, work.data);
+      kernels().accumulate(sum.data(), kRanks, sum.data(), kRanks, one.data(), kRanks, kElements / 64, *thc);
+      for (uint32_t i = 0; i < kElements; ++i) mean[i] += double{inputs[rank][i]} / summands;
+    }
+    std::vector<float> average(kElements), total(kElements);
+    const CodecKey key = {.seed = 1, .op = 1, .rank = 0, .ranks = kRanks};
+    const auto decode = [&](std::vector<float>& to, uint32_t multiplier) {
+      thc_decode(*GetParam(), {.data = to.data(), .type = DataType::float32, .count = kElements}, sum.data(), kRanks, summands, multiplier,
+                 *thc, key, place, scale, work.data);
+    };
+    decode(average, 1);
+    decode(total, summands);
+    double error = 0, energy = 0;
+    for (uint32_t i = 0; i < kElements; ++i) {
+      error += std::pow(double{average[i]} - mean[i], 2);
+      energy += mean[i] * mean[i];
+      ASSERT_NEAR(total[i], static_cast<float>(summands) * average[i], 2e-7F * std::abs(total[i]));
+    }
+    EXPECT_LT(error / energy, 1e-3) << "ranks " << present;
+  }
+}
+
 std::string target_name(const ::testing::TestParamInfo<const Target*>& info) { return std::string(info.param->name); }
 
 INSTANTIATE_TEST_SUITE_P(All, KernelsThcTarget, ::testing::ValuesIn(available_targets().begin(), available_targets().end()), target_name);
