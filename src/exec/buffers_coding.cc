@@ -7,6 +7,7 @@
 
 #include "codec/thc.h"
 #include "exec/buffers.h"
+#include "kernels/baseline.h"
 #include "kernels/thc.h"
 
 namespace isthmus::exec {
@@ -142,12 +143,14 @@ void Buffers::encode_piece(const plan::Step& step, const Bite& bite) {
       residual = lost;
     }
   }
-  {
+  if (codec.thc != nullptr) {
     const uint32_t scale_cell = step.src2_begin + bite.cell;
     float scale = 0;
     std::memcpy(&scale, at({step.src2_region, scale_cell, scale_cell + 1}) + bite.index * sizeof(float), sizeof(float));
     kernels::thc_encode(core_.kernels, dst, room, in, residual, *codec.thc, codec_key(),
                         {.position = place, .elements = bite.piece.elements}, scale, work);
+  } else {
+    kernels::baseline_encode(core_.kernels, codec, dst, in, residual, codec_key(), place, work);
   }
   if (sampled) coded_.error += energy(residual, bite.count, in.stride);
 }
@@ -163,6 +166,7 @@ void Buffers::decode_piece(const plan::Step& step, const Bite& bite) {
                                     .count = bite.count,
                                     .past_caches = past_caches(bite.count * element_bytes_)};
   auto* work = reinterpret_cast<float*>(core_.coding.data());
+  if (codec.thc == nullptr) return kernels::baseline_decode(core_.kernels, codec, out, src, work);
   const uint32_t scale_cell = step.src2_begin + bite.cell;
   float scale = 0;
   std::memcpy(&scale, at({step.src2_region, scale_cell, scale_cell + 1}) + bite.index * sizeof(float), sizeof(float));

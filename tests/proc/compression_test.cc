@@ -72,7 +72,7 @@ TEST(Compression, CallsWithEveryCodec) {
     const struct {
       const char* codec;
       double most;
-    } kCodecs[] = {{"thc:b=4", 0.03}, {"thc:b=8", 3e-4}, {"none", 1e-12}};
+    } kCodecs[] = {{"thc:b=4", 0.03}, {"thc:b=8", 3e-4}, {"bf16", 2e-5}, {"int8", 1e-4}, {"int4", 0.03}, {"none", 1e-12}};
     const std::vector<float> in = elements(rank);
     for (const auto& each : kCodecs) {
       std::vector<float> out(kCount);
@@ -81,7 +81,7 @@ TEST(Compression, CallsWithEveryCodec) {
           << ncclGetLastError(comm);
       EXPECT_LT(error_of(out, 1.0 / kRanks), each.most) << each.codec;
     }
-    EXPECT_EQ(info_of(comm).compressedCalls, 2U);
+    EXPECT_EQ(info_of(comm).compressedCalls, 5U);
     std::vector<float> out(kCount / kRanks);
     ASSERT_EQ(isthmusReduceScatterCompressed(in.data(), out.data(), out.size(), ncclFloat, ncclSum, nullptr, comm, nullptr), ncclSuccess);
     const isthmusCompressionInfo_t info = info_of(comm);
@@ -97,7 +97,7 @@ TEST(Compression, GroupsAndStreams) {
   on_ranks([](int32_t rank, ncclComm_t comm) {
     const std::vector<float> in = elements(rank);
     std::vector<float> a(kCount), b(kCount), exact(kCount);
-    const isthmusCompression_t thc = with("thc:b=8"), bf16 = with("thc:b=8,p=1/32");
+    const isthmusCompression_t thc = with("thc:b=8"), bf16 = with("bf16");
     cudaStream_t stream = nullptr;
     ASSERT_EQ(isthmusStreamCreate(&stream), ncclSuccess);
     ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -107,7 +107,7 @@ TEST(Compression, GroupsAndStreams) {
     ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm);
     ASSERT_EQ(isthmusStreamSynchronize(stream), ncclSuccess) << ncclGetLastError(comm);
     EXPECT_LT(error_of(a), 3e-4);
-    EXPECT_LT(error_of(b), 2e-2);
+    EXPECT_LT(error_of(b), 2e-5);
     EXPECT_LT(error_of(exact), 1e-12);
     EXPECT_EQ(isthmusStreamDestroy(stream), ncclSuccess);
   });
@@ -254,12 +254,12 @@ TEST(Compression, RanksThatAskForDifferentCodecsAllFail) {
   const auto endings = run_team(2, [](int32_t rank, ncclComm_t comm, Ending& ending) {
     const std::vector<float> in = elements(rank);
     std::vector<float> out(kCount);
-    const isthmusCompression_t how = with(rank == 0 ? "thc" : "thc:b=8");
+    const isthmusCompression_t how = with(rank == 0 ? "thc" : "int4");
     note(ending, isthmusAllReduceCompressed(in.data(), out.data(), kCount, ncclFloat, ncclSum, &how, comm, nullptr));
   });
   for (const Ending& ending : endings) {
     EXPECT_EQ(ending.result, ncclInvalidUsage) << ending.words();
-    EXPECT_TRUE(ending.says("as thc") && ending.says("as thc:b=8")) << ending.words();
+    EXPECT_TRUE(ending.says("as thc") && ending.says("as int4")) << ending.words();
   }
 }
 
