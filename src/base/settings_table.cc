@@ -243,7 +243,7 @@ constexpr std::array kDefinitions = {
         "ISTHMUS_COMPRESSION", "", "",
         "Which allreduce and reduce-scatter calls of programs that know nothing of it travel compressed: rules between semicolons, the "
         "first that fits a call counts. A rule is a codec (none, bf16, int8, int4, thc, thc:b=4,p=1/32) and, after blanks, min=BYTES "
-        "(1M if not given) and max=BYTES of the larger buffer, type=float|half|bfloat16, name=PATTERN of the communicator's name, and "
+        "(1M if not given) and max=BYTES of the larger buffer, type=float,half,bfloat16, name=PATTERN of the communicator's name, and "
         "crossing: only where not all ranks are at one site. The same on all ranks. Empty: nothing is compressed.",
         any_text<&Settings::compression>},
     SettingDefinition{"ISTHMUS_COMPRESSION_REQUIRED", "", "0",

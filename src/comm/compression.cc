@@ -11,7 +11,7 @@
 namespace isthmus::comm {
 namespace {
 
-constexpr std::string_view kWords = "min=BYTES, max=BYTES, type=float|half|bfloat16, name=PATTERN and crossing";
+constexpr std::string_view kWords = "min=BYTES, max=BYTES, type=float,half,bfloat16, name=PATTERN and crossing";
 
 bool can_encode(DataType type) { return type == DataType::float32 || type == DataType::float16 || type == DataType::bfloat16; }
 
@@ -25,13 +25,13 @@ bool matches(std::string_view pattern, std::string_view text) {
 }
 
 Status add_types(std::string_view value, std::vector<DataType>& types) {
-  for (const std::string_view word : split(value, '|')) {
+  for (const std::string_view word : split(value, ',')) {
     for (const DataType type : {DataType::float32, DataType::float16, DataType::bfloat16}) {
       if (name_of(type) == word) types.push_back(type);
     }
   }
-  if (types.size() == split(value, '|').size() && !types.empty()) return {};
-  return invalid_argument("codecs serve the types float, half and bfloat16; several have | between them");
+  if (types.size() == split(value, ',').size() && !types.empty()) return {};
+  return invalid_argument("codecs serve the types float, half and bfloat16; several have commas between them");
 }
 
 Status set(CompressionRule& rule, std::string_view word) {

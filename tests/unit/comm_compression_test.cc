@@ -31,7 +31,7 @@ class CommCompression : public testing::Test {
 constexpr CodecQuestion kLarge = {.bytes = 8 << 20};
 
 TEST_F(CommCompression, RulesSelectBySizeTypeNameAndSites) {
-  const char* rules = "none name=loss*; thc:b=8 type=half|bfloat16; bf16 min=1K max=64K; int8 name=?rad crossing; thc min=4M";
+  const char* rules = "none name=loss*; thc:b=8 type=half,bfloat16; bf16 min=1K max=64K; int8 name=?rad crossing; thc min=4M";
   Compression plain = make(rules);
   EXPECT_EQ(decided(plain, kLarge), "thc");
   EXPECT_EQ(decided(plain, {.bytes = 2 << 20}), "");
