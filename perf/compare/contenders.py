@@ -51,6 +51,9 @@ class Place:
     def program(self, name: str) -> pathlib.Path:
         return self.build / "perf" / "compare" / f"compare_{name}"
 
+    def bench(self, name: str) -> pathlib.Path:
+        return self.build / "perf" / "micro" / name
+
     @property
     def launcher(self) -> pathlib.Path:
         return self.build / "src" / "cli" / "isthmus"

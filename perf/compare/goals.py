@@ -18,7 +18,11 @@ LATENCY = {2: 1.2, 4: 1.0}  # our time over the peer's
 ONE_PROCESS_SHARE = 0.5     # allreduce -g 2: payload rate over that of one thread's in-place add
 ALLGATHER_SHARE = 0.85      # of what two processes that copy at once reach
 SITES_SHARE = 0.8           # of the physical bound
+PAYLOAD_SHARE = 1448 / 1514  # of a full frame at an MTU of 1500, with TCP's time stamps
 SITES_COUNTER_SHARE = 0.05  # by which interface counters may differ from the formula
+CODEC_KERNELS = {"encode and decode / copy": 0.4, "accumulate / decode": 4.0}  # rates, one thread
+CODEC_AGAINST = {"exact": 4.5, "bf16": 2.2}  # their time over thc's, where the links are slow
+CODEC_COUNTER_SHARE = 0.02
 ADDED_BYTES = 64 << 10      # what is no buffer: bookkeeping of a communicator, noise of a process's memory
 
 PASS, MISS, SKIPPED = "pass", "MISS", "skipped"
@@ -26,7 +30,7 @@ PASS, MISS, SKIPPED = "pass", "MISS", "skipped"
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    part: str  # speed, budgets, memory, sites
+    part: str  # speed, budgets, memory, sites, codec
     text: str
     wanted: float
     at_least: bool
@@ -179,3 +183,58 @@ def sites(runs: list[Site], why: str, rate_bits_per_s: int, mtu_bytes: int) -> I
     yield outcome(Goal("sites", "the same: interface counters' distance from the formula", SITES_COUNTER_SHARE, False, ""),
                   {f"{size_text(run.bytes)} {name}": abs(count / (run.calls * run.bytes / payload_share) - 1)
                    for run in runs for name, count in run.uplink_bytes.items()}, why)
+
+
+@dataclasses.dataclass(frozen=True)
+class CodecRun:
+    """Calls with a codec on hosts joined by slow links: the slowest rank's microseconds, call by call."""
+    codec: str
+    algorithm: str
+    us: list[float]
+    exact_us: list[float]  # of the exact calls, each right after; empty: there were none
+    wire_bytes: int  # that a rank sends in a call
+    nmse: float
+    formula_share: float | None  # by which the farthest host's counter is off the formula
+
+    @property
+    def median_us(self) -> float:
+        return statistics.median(self.us)
+
+    @property
+    def against_exact(self) -> float:
+        return statistics.median(exact / own for exact, own in zip(self.exact_us, self.us))
+
+
+def codec_kernels(found: dict[str, Bench], target: str) -> Iterator[Outcome]:
+    """`found`: codec_bench; `target`: the instruction set."""
+    def rate(name: str) -> float | None:
+        bench = found.get(name)
+        return 1 / bench.ns_per_item if bench and bench.ns_per_item else None
+
+    def kernel(name: str) -> float | None:
+        return rate(f"{name}/g=31/{target}")
+
+    ratios = {"encode and decode / copy": (kernel("encode_decode"), rate("copy")), "accumulate / decode": (kernel("accumulate"), kernel("decode"))}
+    for name, (over, under) in ratios.items():
+        yield outcome(Goal("codec", f"thc, 8 ranks, 64 MiB, one thread: rate of {name}", CODEC_KERNELS[name], True, "x"),
+                      {"": over / under if over and under else None})
+
+
+def codec_links(runs: dict[int, dict[str, CodecRun]], what: str, why: str) -> Iterator[Outcome]:
+    """`runs`: by hosts and name ("thc", "bf16")."""
+    for peer, wanted in CODEC_AGAINST.items():
+        yield outcome(Goal("codec", f"{what}: time of {peer} / of thc:b=4", wanted, True, "x"),
+                      {f"{hosts} hosts": of["thc"].against_exact if peer == "exact" else of[peer].median_us / of["thc"].median_us
+                       for hosts, of in runs.items()}, why)
+    yield outcome(Goal("codec", "the same: interface counters' distance from the formula", CODEC_COUNTER_SHARE, False, ""),
+                  {f"{hosts} hosts {name}": run.formula_share and abs(run.formula_share) for hosts, of in runs.items() for name, run in of.items()}, why)
+
+
+def seconds_of_stages(run: CodecRun, elements: int, hosts: int, cpus: int, rate_bits_per_s: int, found: dict[str, Bench], target: str) -> dict[str, float]:
+    """What each stage of a direct allreduce takes by itself: the link's share of a rank's bytes, and the codec's arithmetic, all of whose
+    ranks share this machine's CPUs. `found`: codec_bench."""
+    def arithmetic(name: str, share: float) -> float:
+        return found[f"{name}/g=31/{target}"].ns_per_item * 1e-9 * elements * share * max(1.0, hosts / cpus)
+
+    return {"link": run.wire_bytes * 8 / (PAYLOAD_SHARE * rate_bits_per_s), "encode": arithmetic("encode", 1),
+            "accumulate": arithmetic("accumulate", (hosts - 1) / hosts), "decode": arithmetic("decode", 1)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures everything that has a target and prints every target with its ratio, and pass or miss. Takes four to six minutes.
+"""Measures everything that has a target and prints every target with its ratio, and pass or miss. Takes seven to nine minutes.
 
     ./dev perf --targets [OPTION...]
 
@@ -10,34 +10,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pathlib
-import re
 import subprocess
 import sys
-import tempfile
 import time
 
+import benches
+import codec
 import goals
 from compare import COLLECTIVES, SIZES, Plan, count_option, guarded, list_of, measure, memory_lines, progress
 from contenders import Place, run_lines
+from emulated import Broken, run_sweep
 from figures import LIBRARY, ORDINARY, parse_size, quiet_line, table
 
-PARTS = ("speed", "budgets", "memory", "sites")
+PARTS = ("speed", "budgets", "memory", "sites", "codec")
 # What the budgets are read from, with the benchmarks that matter.
 BENCHES = {"dispatch_bench": "dispatch/one_rank/in_place", "exec_bench": "(steps|kernel)/(copy|reduce)", "plan_bench": "build/[a-z_]+/[a-z_]+/4096$"}
-BENCH_OPTIONS = ("--benchmark_format=json", "--benchmark_repetitions=7", "--benchmark_report_aggregates_only=true",
-                 "--benchmark_enable_random_interleaving=true", "--benchmark_min_time=0.02")
 LIMIT_S = 120
 SITE_SIZES = (4 << 20, 16 << 20)
 SITE_ITERATIONS = 3
-SITE_CALLS = 1 + 2 * (1 + SITE_ITERATIONS + 1)  # the warm-up; out of place and in place one before timing, the timed ones, the verified one
 SITE_RATE_BITS_PER_S, SITE_MTU_BYTES = 200_000_000, 1500
-CANNOT = 77  # sites.py: the kernel or the user may not make hosts
-
-
-class Broken(Exception):
-    """Something that must work does not."""
 
 
 def speed(place: Place, rounds: int) -> tuple[list[goals.Outcome], list[str]]:
@@ -52,14 +44,8 @@ def speed(place: Place, rounds: int) -> tuple[list[goals.Outcome], list[str]]:
 def budgets(place: Place) -> list[goals.Outcome]:
     found: dict[str, goals.Bench] = {}
     for bench, pattern in BENCHES.items():
-        program = place.build / "perf" / "micro" / bench
-        if not program.exists():
-            continue  # built without Google Benchmark; its targets say that they were not measured
         progress(f"budgets: {bench}")
-        done = subprocess.run([program, f"--benchmark_filter={pattern}", *BENCH_OPTIONS], capture_output=True, text=True, timeout=LIMIT_S)
-        if done.returncode != 0:
-            raise Broken(f"{bench}: {done.stderr.strip()}")
-        found |= goals.read_benchmarks(json.loads(done.stdout))
+        found |= benches.medians(place, bench, pattern)
     return list(goals.budgets(found))
 
 
@@ -73,23 +59,12 @@ def memory(place: Place) -> list[goals.Outcome]:
 
 def run_on_sites(place: Place, size: int) -> goals.Site | str:
     """The run, or why there is none."""
-    script = pathlib.Path(__file__).resolve().parents[2] / "tests" / "sites" / "sites.py"
-    with tempfile.TemporaryDirectory() as folder:
-        report = pathlib.Path(folder) / "report.json"
-        command = [sys.executable, script, "2x2", "--rate", str(SITE_RATE_BITS_PER_S), "--mtu", str(SITE_MTU_BYTES), "--timeout", str(LIMIT_S), "--",
-                   "all_reduce_perf", "-b", str(size), "-e", str(size), "-n", str(SITE_ITERATIONS), "-w", "1", "-c", "1", "-a", "3",
-                   "-J", report]
-        path = os.pathsep.join([str(place.launcher.parent), str(place.build / "perf"), os.environ.get("PATH", "")])
-        done = subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=LIMIT_S + 60)
-        if done.returncode == CANNOT:
-            return done.stderr.strip().splitlines()[-1]
-        if done.returncode != 0:
-            raise Broken(f"all_reduce_perf on emulated sites: {(done.stderr or done.stdout).strip()}")
-        row = json.loads(report.read_text())["results"][0]
-    counters = {f"site {site} {way}": int(count) for site, out_bytes, in_bytes in re.findall(r"uplink of site (\d+): out (\d+) B, in (\d+) B", done.stdout)
-                for way, count in (("out", out_bytes), ("in", in_bytes))}
-    times = {title: row[half]["time"] for half, title in (("out_of_place", "out of place"), ("in_place", "in place"))}
-    return goals.Site(size, SITE_CALLS, times, counters)
+    run = run_sweep(place, "2x2", ["--rate", str(SITE_RATE_BITS_PER_S), "--mtu", str(SITE_MTU_BYTES)],
+                    ["all_reduce_perf", "-b", str(size), "-e", str(size), "-n", str(SITE_ITERATIONS), "-w", "1", "-c", "1", "-a", "3"], LIMIT_S)
+    if isinstance(run, str):
+        return run
+    times = {title: run.row[half]["time"] for half, title in (("out_of_place", "out of place"), ("in_place", "in place"))}
+    return goals.Site(size, run.calls, times, run.uplink_bytes)
 
 
 def sites(place: Place) -> list[goals.Outcome]:
@@ -136,6 +111,10 @@ def main(words: list[str]) -> int:
         for name, run in (("budgets", budgets), ("memory", memory), ("sites", sites)):
             if name in options.only:
                 outcomes += run(place)
+        if "codec" in options.only:
+            measured = codec.measure(place)
+            outcomes += measured.outcomes()
+            details += measured.lines()
     except (Broken, subprocess.TimeoutExpired) as error:
         print(f"targets: {error}", file=sys.stderr)
         return 1

@@ -22,6 +22,13 @@ ncclResult_t all_gather(const Call& c) { return ncclAllGather(c.send, c.recv, c.
 ncclResult_t broadcast(const Call& c) { return ncclBroadcast(c.send, c.recv, c.count, c.type, c.root, c.comm, c.stream); }
 ncclResult_t reduce(const Call& c) { return ncclReduce(c.send, c.recv, c.count, c.type, c.op, c.root, c.comm, c.stream); }
 
+ncclResult_t all_reduce_coded(const Call& c, const isthmusCompression_t& how) {
+  return isthmusAllReduceCompressed(c.send, c.recv, c.count, c.type, c.op, &how, c.comm, c.stream);
+}
+ncclResult_t reduce_scatter_coded(const Call& c, const isthmusCompression_t& how) {
+  return isthmusReduceScatterCompressed(c.send, c.recv, c.count, c.type, c.op, &how, c.comm, c.stream);
+}
+
 /// A ring shift: to the next rank, from the previous one.
 ncclResult_t send_recv(const Call& c) {
   if (const ncclResult_t result = ncclGroupStart(); result != ncclSuccess) return result;
@@ -40,12 +47,17 @@ size_t Collective::call_count(size_t bytes, size_t element_bytes, int ranks) con
   return count / static_cast<size_t>(ranks) / (16 / element_bytes) * (16 / element_bytes);
 }
 
-const Collective kAllReduce = {
-    .title = "AllReduce", .reduces = true, .start = all_reduce, .received_from = from_start, .busbw_factor = twice_share_of_others};
+const Collective kAllReduce = {.title = "AllReduce",
+                               .reduces = true,
+                               .start = all_reduce,
+                               .start_coded = all_reduce_coded,
+                               .received_from = from_start,
+                               .busbw_factor = twice_share_of_others};
 const Collective kReduceScatter = {.title = "ReduceScatter",
                                    .shape = Shape::scatter,
                                    .reduces = true,
                                    .start = reduce_scatter,
+                                   .start_coded = reduce_scatter_coded,
                                    .received_from = from_own_block,
                                    .busbw_factor = share_of_others};
 const Collective kAllGather = {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "element.h"
+#include "isthmus.h"
 
 namespace sweep {
 
@@ -33,6 +34,8 @@ struct Collective {
   bool rooted = false;
   bool in_place = true;  ///< false: has no in-place form
   ncclResult_t (*start)(const Call& call) = nullptr;
+  /// The same through a codec; null: there is no such call.
+  ncclResult_t (*start_coded)(const Call& call, const isthmusCompression_t& how) = nullptr;
   /// Index of the first element that rank `rank` must receive; contributions that are moved, not reduced, start at rank x count.
   size_t (*received_from)(int rank, int ranks, int root, size_t count) = nullptr;
   double (*busbw_factor)(int ranks) = nullptr;

@@ -13,10 +13,12 @@ inline constexpr int kExitNccl = 3;
 inline constexpr int kExitTimeout = 4;
 inline constexpr int kExitUsage = 6;
 inline constexpr int kExitWrongData = 7;
+inline constexpr int kExitBadValue = 255;
 
 struct Failure {
   int exit_code = kExitInternal;
   std::string text;
+  bool everywhere = false;  ///< every process fails alike, and the first says so for all
 };
 
 /// "ncclAllReduce: invalid argument: what the library says about it". Its advice where to look for details goes unsaid where they follow.

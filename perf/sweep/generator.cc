@@ -135,6 +135,7 @@ struct Range {
 
 template <typename Format>
 struct Floats {
+  using Type = Format;
   using Bits = typename Format::Bits;
   using Result = Range;
 
@@ -159,12 +160,17 @@ struct Floats {
 
   Bits contribution(uint64_t element, int rank) const { return Format::encode(number(element, rank)); }
 
-  Range result(uint64_t element) const {
+  /// What combining all contributions gives.
+  double exact(uint64_t element) const {
     double value = scaled(number(element, 0), 0);
     for (int rank = 1; rank < recipe_.ranks; ++rank) value = combine(value, scaled(number(element, rank), rank));
+    return recipe_.op == Op::avg ? value / recipe_.ranks : value;
+  }
+
+  Range result(uint64_t element) const {
+    const double value = exact(element);
     if (recipe_.op != Op::avg || value == 0) return {value, value};
     // The one division rounds, in whatever width it was made; two units in the last place are granted.
-    value /= recipe_.ranks;
     const int exponent = std::max(std::ilogb(value), kExact<Format>.smallest_exponent);
     const double tolerance = 2 * std::ldexp(1.0, exponent - (kExact<Format>.significant_bits - 1));
     return {value - tolerance, value + tolerance};
@@ -179,9 +185,18 @@ struct Floats {
  private:
   double number(uint64_t element, int rank) const {
     const uint64_t bits = mix(element, rank);
+    if (recipe_.data == Data::gaussian) return gaussian(bits);
     if (recipe_.op == Op::prod) return factor(element, rank, bits);
     const uint64_t choice = is_active(element, rank) ? below(bits, 2 * largest_ + 1) : largest_;
     return static_cast<double>(static_cast<int64_t>(choice - largest_)) * kScales[element % 8];
+  }
+
+  /// Of the Gaussian distribution (Box-Muller), cut down to what the type holds as a normal number.
+  static double gaussian(uint64_t bits) {
+    const double radius = std::sqrt(-2 * std::log((static_cast<double>(bits >> 32) + 0.5) * 0x1p-32));
+    const double number = radius * std::cos(2 * M_PI * 0x1p-32 * static_cast<double>(bits & 0xffffffff));
+    const bool normal = std::abs(number) >= std::ldexp(1.0, kExact<Format>.smallest_exponent);
+    return normal ? Format::decode(Format::encode(number)) : 0;
   }
 
   /// +-1, +-2 or +-1/2; one rank's carries a factor of 1.5 so that mantissas are multiplied too.
@@ -324,6 +339,31 @@ size_t count_wrong(const Recipe& recipe, size_t first, size_t count, const void*
       }
     });
     return wrong;
+  });
+}
+
+double Deviation::nmse() const {
+  if (energy > 0 || std::isnan(energy)) return error / energy;
+  return error == 0 ? 0 : HUGE_VAL;
+}
+
+Deviation deviation(const Recipe& recipe, size_t first, size_t count, const void* actual) {
+  return with_family(recipe, [&](auto family) {
+    Deviation sums;
+    if constexpr (requires { family.exact(uint64_t{}); }) {
+      using Format = typename decltype(family)::Type;
+      const auto of = [&](size_t position) { return family.exact(element_bits(recipe, position)); };
+      const std::vector<double> table = table_if_long(count, of);
+      for_each_piece(first, count, [&](size_t offset, size_t position, size_t length) {
+        for (size_t at = 0; at < length; ++at) {
+          const double expected = table.empty() ? of(position + at) : table[position + at];
+          const double error = Format::decode(load<typename Format::Bits>(actual, offset + at)) - expected;
+          sums.error += error * error;
+          sums.energy += expected * expected;
+        }
+      });
+    }
+    return sums;
   });
 }
 

@@ -78,6 +78,7 @@ void Job::join(const ncclUniqueId& id, int first, int count) {
     }
     check(ncclGroupEnd(), "ncclGroupEnd (joining the communicator)");
   }
+  for (size_t at = begin; options_.coded() && at < end; ++at) settle_codec(ranks_[at]);
   if (!options_.register_buffers) return;
   for (size_t at = begin; at < end; ++at) {
     for (size_t which : {0U, 1U}) {
@@ -85,6 +86,26 @@ void Job::join(const ncclUniqueId& id, int first, int count) {
       check(ncclCommRegister(rank.comm, rank.allocations[which], buffer_bytes(), &rank.registrations[which]), "ncclCommRegister");
     }
   }
+}
+
+isthmusCompression_t Job::compression() const {
+  isthmusCompression_t how = ISTHMUS_COMPRESSION_INITIALIZER;
+  how.codec = options_.codec.c_str();
+  how.algorithm = options_.codec_algorithm.empty() ? nullptr : options_.codec_algorithm.c_str();
+  how.required = 1;
+  return how;
+}
+
+/// Whether the library knows the codec is found out before anything is measured. Afterwards calls without one are exact, whatever the
+/// environment asks for.
+void Job::settle_codec(const Rank& rank) const {
+  isthmusCompression_t how = compression();
+  if (isthmusCommSetCompression(rank.comm, &how) != ncclSuccess) {
+    throw Failure{kExitBadValue, "--codec: " + std::string(ncclGetLastError(nullptr)), true};
+  }
+  how = ISTHMUS_COMPRESSION_INITIALIZER;
+  how.codec = "none";
+  check(isthmusCommSetCompression(rank.comm, &how), "isthmusCommSetCompression");
 }
 
 void Job::leave() {

@@ -41,6 +41,8 @@ class Job {
   void join(const ncclUniqueId& id, int first, int count);
   /// Ends what join() and allocate() began. Not called after a failure: the process exits then.
   void leave();
+  /// The call's codec, as --codec says.
+  [[nodiscard]] isthmusCompression_t compression() const;
   /// Aborts every communicator, from any thread.
   void abort();
 
@@ -53,6 +55,7 @@ class Job {
 
  private:
   [[nodiscard]] size_t buffer_bytes() const;
+  void settle_codec(const Rank& rank) const;
   [[nodiscard]] void* obtain(size_t bytes) const;
   void release(void* memory) const;
 

@@ -85,6 +85,10 @@ void JsonReport::config(int library_version, const std::vector<std::string>& fac
                                  {"device_hex", place.slot},
                                  {"device_info", place.cpu}});
   }
+  if (options_.coded()) {
+    config["codec"] = options_.codec;
+    config["data"] = options_.data == Data::gaussian ? "gaussian" : "usual";
+  }
   document_["config"] = std::move(config);
   document_["isthmus"] = {{"facts", facts}, {"notes", options_.notes}};
   document_["results"] = Json::array();
@@ -119,8 +123,31 @@ void JsonReport::half(bool in_place, const Measurement* measurement) {
     half["p99_us"] = stats.p99 * kMicroseconds;
     half["max_us"] = stats.max * kMicroseconds;
   }
+  if (m.coded) {
+    add_coded(m, half);
+    for (const char* worst : {"nmse", "wire_bytes"}) {  // of the two halves
+      if (!row_.contains(worst) || row_[worst] < half[worst]) row_[worst] = half[worst];
+    }
+  }
   row_[key] = std::move(half);
   if (options_.per_iteration) row_[key + "_per_iter"] = iteration_report(m);
+}
+
+void JsonReport::add_coded(const Measurement& measurement, Json& half) {
+  const Coded& coded = *measurement.coded;
+  row_["codec"] = coded.codec;
+  row_["codec_algorithm"] = coded.algorithm;
+  const auto known = [](const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); };
+  half["nmse"] = known(coded.nmse);
+  half["nmse_bound"] = known(coded.nmse_bound);
+  half["nmse_predicted"] = known(coded.predicted);
+  half["wire_bytes"] = coded.wire_bytes ? Json(static_cast<uint64_t>(*coded.wire_bytes)) : Json(nullptr);
+  if (!coded.exact_time_s) return;
+  half["exact_time"] = *coded.exact_time_s * kMicroseconds;
+  half["exact_alg_bw"] = coded.exact_algbw;
+  half["exact_bus_bw"] = coded.exact_busbw;
+  if (!coded.exact_seconds.empty()) half["exact_p50_us"] = statistics(coded.exact_seconds).p50 * kMicroseconds;
+  half["speedup"] = measurement.speedup();
 }
 
 JsonReport::Json JsonReport::iteration_report(const Measurement& measurement) const {
@@ -136,6 +163,7 @@ JsonReport::Json JsonReport::iteration_report(const Measurement& measurement) co
   report["stdev_us"] = stats.deviation * kMicroseconds;
   report["cv_pct"] = stats.cv_percent();
   report["times_us"] = in_microseconds(measurement.iterations);
+  if (measurement.coded) report["exact_times_us"] = in_microseconds(measurement.coded->exact_seconds);
   if (measurement.slices.size() > 1) {
     report["per_process_max_times_us"] = Json::array();
     for (const std::vector<double>& slice : measurement.slices) report["per_process_max_times_us"].push_back(in_microseconds(slice));
@@ -151,6 +179,11 @@ void JsonReport::end() {
 }
 
 void JsonReport::footer(const Summary& summary) {
+  document_["calls"] = Json::array();
+  for (const CallCount& one : summary.calls) {
+    document_["calls"].push_back({{"type", one.type}, {"size", one.bytes}, {"coded", one.coded}, {"calls", one.calls}});
+  }
+  if (!summary.faults.empty()) document_["faults"] = summary.faults;
   document_["out_of_bounds"] = {{"count", summary.wrong}, {"okay", text_of(summary.wrong == 0)}};
   document_["average_bus_bandwidth"] = {{"bandwidth", summary.average_busbw},
                                         {"okay", summary.min_busbw ? text_of(summary.bandwidth_ok()) : "unchecked"}};

@@ -29,6 +29,7 @@ class JsonReport {
 
  private:
   using Json = nlohmann::ordered_json;
+  void add_coded(const Measurement& measurement, Json& half);
   [[nodiscard]] Json iteration_report(const Measurement& measurement) const;
 
   const Options& options_;

@@ -2,14 +2,17 @@
 // Parsing of the sweeps' command line (see options.h).
 #include "options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
 
+#include "failure.h"
+
 namespace sweep {
 namespace {
 
-constexpr int kBadValue = 255;
 constexpr int kNotImplemented = 5;
 
 /// Options that are about GPUs. Off is accepted; on is refused or has no effect.
@@ -27,6 +30,7 @@ struct Words {
   int average = 1;
   int registration = 0;
   std::string buffers = "nccl";
+  std::optional<std::string> codec, data;
 };
 
 void add_size_options(CLI::App& app, Options& options, Words& words) {
@@ -81,6 +85,25 @@ void add_own_options(CLI::App& app, Options& options, Words& words) {
   app.add_flag("--inject-wrong", options.inject_wrong, "Spoil one element before it is verified: the program must fail")->group(group);
 }
 
+void add_codec_options(CLI::App& app, Options& options, Words& words) {
+  const std::string group = "Compression (all_reduce_perf, reduce_scatter_perf)";
+  app.add_option("--codec", words.codec,
+                 "Measure calls through this codec, each beside the exact call: none, bf16, int8, int4, thc, or thc with options, such as\n"
+                 "thc:b=4,p=1/32. Appends columns: wire, the bytes that a rank sends in a call, without headers (the most of any rank);\n"
+                 "nmse, the result's squared error over the squared exact result; exact and busbw, the exact call's; speedup, its time\n"
+                 "over the codec's. Iterations with and without the codec take turns; ranks begin each together, and complete it.\n"
+                 "algbw and busbw are of the elements as they are. #wrong counts a result whose nmse is above what the codec should\n"
+                 "lose, one that differs between ranks, and what was changed although it must not be")
+      ->group(group);
+  app.add_option("--codec-algorithm", options.codec_algorithm,
+                 "direct, halving, ring, root, hierarchy or two_shot, whichever the codec has")
+      ->group(group);
+  app.add_option("--data", words.data, "With --codec, elements are gaussian (default), or as usual: small numbers times powers of two")
+      ->check(CLI::IsMember({"gaussian", "usual"}))
+      ->group(group);
+  app.add_flag("--no-exact", options.no_exact, "With --codec, make no exact calls: their columns are N/A")->group(group);
+}
+
 void add_gpu_options(CLI::App& app, GpuOptions& gpu) {
   const std::string group = "Accepted for compatibility (GPUs only)";
   app.add_option("-G,--cudagraph", gpu.graph, "Graph launches; hosts: 0")->group(group);
@@ -127,12 +150,41 @@ std::string read_lists(const Words& words, Options& options) {
   return "";
 }
 
+bool codecs_serve(ncclDataType_t type) { return type == ncclFloat32 || type == ncclFloat16 || type == ncclBfloat16; }
+bool codecs_serve(Op op) { return op == Op::sum || op == Op::avg || op == Op::mulsum; }
+
+/// Leaves in a list what codecs serve; "" or that nothing is left.
+template <typename T>
+std::string keep_served(const char* option, const char* served, std::vector<T>& list, std::vector<std::string>& notes) {
+  const size_t before = list.size();
+  const std::string first(name_of(list.front()));
+  std::erase_if(list, [](T one) { return !codecs_serve(one); });
+  if (list.empty()) return fmt::format("{} {}: codecs serve {} only", option, first, served);
+  if (list.size() < before) notes.push_back(fmt::format("of {} all, what codecs serve: {}", option, served));
+  return "";
+}
+
+std::string apply_codec(const Words& words, bool with_codecs, Options& options) {
+  if (!words.codec) {
+    if (!options.codec_algorithm.empty()) return "--codec-algorithm says how a codec's call is made; add --codec";
+    if (options.no_exact) return "--no-exact would leave nothing to measure; add --codec";
+    return words.data ? "--data is for results that may differ from the exact ones; add --codec" : "";
+  }
+  if (!with_codecs) return "--codec: only allreduce and reduce-scatter go through codecs; use all_reduce_perf or reduce_scatter_perf";
+  if (words.codec->find_first_not_of(' ') == std::string::npos) return "--codec: name one: none, bf16, int8, int4 or thc";
+  options.codec = *words.codec;
+  options.data = words.data == "usual" ? Data::usual : Data::gaussian;
+  const std::string problem = keep_served("-d", "float, half and bfloat16", options.types, options.notes);
+  return problem.empty() ? keep_served("-o", "sum, avg and mulsum", options.ops, options.notes) : problem;
+}
+
 /// Gives the words their meaning; "" or what is wrong with them.
-std::string apply(const Words& words, Options& options) {
+std::string apply(const Words& words, bool with_codecs, Options& options) {
   options.average = static_cast<Average>(words.average);
   options.malloc_buffers = words.buffers == "malloc";
-  for (std::string problem : {read_size("-b", words.min_bytes, options.min_bytes), read_size("-e", words.max_bytes, options.max_bytes),
-                              read_size("-i", words.step_bytes, options.step_bytes), read_lists(words, options)}) {
+  for (std::string problem :
+       {read_size("-b", words.min_bytes, options.min_bytes), read_size("-e", words.max_bytes, options.max_bytes),
+        read_size("-i", words.step_bytes, options.step_bytes), read_lists(words, options), apply_codec(words, with_codecs, options)}) {
     if (!problem.empty()) return problem;
   }
   if (options.min_bytes > options.max_bytes) return "-b is larger than -e";
@@ -140,7 +192,7 @@ std::string apply(const Words& words, Options& options) {
   if (options.step_factor > 1 && options.min_bytes == 0 && options.max_bytes > 0) return "-b 0 cannot grow by a factor; use -i";
   if (options.skip_iterations >= options.iterations) return "-K leaves no iteration; it must be less than -n";
   if (options.inject_wrong && options.checks == 0) return "--inject-wrong needs a verified run; use -c 1 or more";
-  const bool synchronous = options.null_stream || options.blocking != 0 || options.per_iteration;
+  const bool synchronous = options.null_stream || options.blocking != 0 || options.per_iteration || options.coded();
   if (options.percentiles && !synchronous) return "--percentiles times each iteration; add -I 1, -y 1 or -z 2";
   return "";
 }
@@ -151,7 +203,7 @@ Parsed refuse(std::string_view program, const std::string& problem, int exit_cod
 
 }  // namespace
 
-Parsed parse_options(std::string_view title, int argc, const char* const* argv) {
+Parsed parse_options(std::string_view title, bool with_codecs, int argc, const char* const* argv) {
   Options options;
   Words words;
   GpuOptions gpu;
@@ -165,6 +217,7 @@ Parsed parse_options(std::string_view title, int argc, const char* const* argv) 
   add_run_options(app, options, words);
   add_report_options(app, options, words);
   add_own_options(app, options, words);
+  add_codec_options(app, options, words);
   add_gpu_options(app, gpu);
   app.footer(
       "Exit codes: 0 all right; 1 internal; 3 a library call failed; 4 time-out; 5 not possible on hosts; 6 the\n"
@@ -175,9 +228,9 @@ Parsed parse_options(std::string_view title, int argc, const char* const* argv) 
   } catch (const CLI::CallForHelp&) {
     return {.options = std::nullopt, .text = app.help(), .exit_code = 0};
   } catch (const CLI::ParseError& error) {
-    return refuse(program, std::string(error.what()) + " (see --help)", kBadValue);
+    return refuse(program, std::string(error.what()) + " (see --help)", kExitBadValue);
   }
-  if (const std::string problem = apply(words, options); !problem.empty()) return refuse(program, problem, kBadValue);
+  if (const std::string problem = apply(words, with_codecs, options); !problem.empty()) return refuse(program, problem, kExitBadValue);
   if (const std::string problem = apply(gpu, words.registration, options); !problem.empty())
     return refuse(program, problem, kNotImplemented);
   return {.options = std::move(options), .text = "", .exit_code = 0};

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "element.h"
+#include "generator.h"
 
 namespace sweep {
 
@@ -52,8 +52,14 @@ struct Options {
   bool cpu_per_op = false;      // --cpu-per-op
   bool inject_wrong = false;    // --inject-wrong
 
+  std::string codec;            // --codec: as given; "": calls are exact, and there is nothing to compare them with
+  std::string codec_algorithm;  // --codec-algorithm; "": the library chooses
+  Data data = Data::usual;      // --data
+  bool no_exact = false;        // --no-exact: with a codec, leave the exact calls out
+
   std::vector<std::string> notes;  ///< accepted options that have no effect here
 
+  [[nodiscard]] bool coded() const { return !codec.empty(); }
   /// The size after `bytes` in the sweep.
   [[nodiscard]] uint64_t next(uint64_t bytes) const { return step_factor > 1 ? bytes * step_factor : bytes + step_bytes; }
 };
@@ -65,9 +71,9 @@ struct Parsed {
   int exit_code = 0;
 };
 
-/// Parses a command line for the program that measures `title` ("AllReduce"). Bad values and unknown options exit with 255, what
-/// hosts cannot do with 5, --help with 0.
-Parsed parse_options(std::string_view title, int argc, const char* const* argv);
+/// Parses a command line for the program that measures `title` ("AllReduce"), which goes through codecs or does not. Bad values and
+/// unknown options exit with 255, what hosts cannot do with 5, --help with 0.
+Parsed parse_options(std::string_view title, bool with_codecs, int argc, const char* const* argv);
 
 /// "32M", "1.5K", "8" -> bytes (binary units K, M, G).
 std::optional<uint64_t> parse_size(std::string_view text);

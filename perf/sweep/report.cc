@@ -49,7 +49,7 @@ void Report::finish(const Summary& summary, const std::vector<std::string>& fact
 void Report::give_up(const std::string& program, const Failure& failure) {
   giving_up_.lock();  // never released: the process ends here
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), failure.text.c_str());
+  if (!failure.everywhere || table_) std::fprintf(stderr, "%s: %s\n", program.c_str(), failure.text.c_str());
   if (json_) json_->finish(failure.text);
   std::fflush(nullptr);
   _exit(failure.exit_code);

@@ -2,6 +2,7 @@
 // What a sweep found out: values handed from the workers to the table and the JSON file. Nothing here can fail.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -18,6 +19,19 @@ struct IterationStats {
 /// Of at least one time. Percentiles are the smallest time that so many percent of the times do not exceed.
 IterationStats statistics(std::span<const double> times);
 
+/// What else there is to say of calls through a codec.
+struct Coded {
+  std::string codec, algorithm;        ///< as the library names them; the algorithm "": it went exactly
+  double predicted = NAN;              ///< nmse that the library expects; NaN: it does not say
+  std::optional<double> wire_bytes;    ///< sent by a rank in a call, without headers, the most of any rank; none: it went exactly
+  std::optional<double> nmse;          ///< squared error over squared exact result; none: not verified
+  double nmse_bound = HUGE_VAL;        ///< from here on it is wrong
+  std::optional<double> exact_time_s;  ///< the exact call's, measured in turn; none: it was not
+  double exact_algbw = 0;              ///< GB/s
+  double exact_busbw = 0;              ///< GB/s
+  std::vector<double> exact_seconds;   ///< per iteration, the slowest rank's
+};
+
 /// One half of a row: out of place or in place.
 struct Measurement {
   double time_s = 0;  ///< per operation; with -C the time spent in calls
@@ -27,6 +41,17 @@ struct Measurement {
   double cpu_s = 0;                         ///< CPU time of all ranks per operation
   std::vector<double> iterations;           ///< seconds per iteration, the slowest rank's; empty: not timed one by one
   std::vector<std::vector<double>> slices;  ///< the same for each process on its own
+  std::optional<Coded> coded;               ///< with a codec: everything else here is of calls through it
+  /// The exact call's time over the codec's.
+  [[nodiscard]] double speedup() const { return time_s > 0 ? coded->exact_time_s.value_or(0) / time_s : 0; }
+};
+
+/// Calls that every rank has made on equal buffers, timed or not.
+struct CallCount {
+  std::string type;
+  uint64_t bytes = 0;  ///< of the larger buffer
+  bool coded = false;
+  uint64_t calls = 0;
 };
 
 /// A row's parameters.
@@ -52,6 +77,8 @@ struct Summary {
   uint64_t wrong = 0;
   double average_busbw = 0;
   std::optional<double> min_busbw;  ///< NCCL_TESTS_MIN_BW
+  std::vector<CallCount> calls;     ///< all that were made
+  std::vector<std::string> faults;  ///< of results that came through a codec, and which
   [[nodiscard]] bool bandwidth_ok() const { return !min_busbw || average_busbw >= 0.9 * *min_busbw; }
   [[nodiscard]] bool ok() const { return wrong == 0 && bandwidth_ok(); }
 };

@@ -91,6 +91,7 @@ class Sweep {
     limit_memory();
     Job job(options_, collective_, oob_.rank(), oob_.size());
     check_root(job);
+    check_ranks(job);
     describe(job);
     job.allocate();
     const MemoryUse before = memory_use();
@@ -114,6 +115,11 @@ class Sweep {
   void check_root(const Job& job) const {
     if (!collective_.rooted || options_.root < job.total_ranks()) return;
     throw Failure{kExitUsage, fmt::format("-r {}: there are only ranks 0 to {}", options_.root, job.total_ranks() - 1)};
+  }
+
+  void check_ranks(const Job& job) const {
+    if (!options_.coded() || job.total_ranks() > 1) return;
+    throw Failure{kExitUsage, "--codec: one rank sends nothing; start several (-g 2, or isthmus run -n 2)"};
   }
 
   /// Keeps the buffers of all processes of a machine within its free memory, by a smaller largest size if need be.
@@ -213,7 +219,9 @@ class Sweep {
   int conclude(const Tally& tally, const std::vector<std::string>& facts) {
     const Summary summary = {.wrong = static_cast<uint64_t>(tally.wrong),
                              .average_busbw = tally.busbw_sum / tally.measurements,
-                             .min_busbw = environment_.min_busbw};
+                             .min_busbw = environment_.min_busbw,
+                             .calls = tally.calls,
+                             .faults = tally.faults};
     report_.finish(summary, facts, summary.ok() ? "" : ncclGetLastError(nullptr));
     if (!written_out()) throw Failure{kExitInternal, kNotWritten};
     if (options_.inject_wrong && summary.wrong == 0) {
@@ -237,7 +245,7 @@ class Sweep {
 }  // namespace
 
 int run_sweep(const Collective& collective, int argc, const char* const* argv) {
-  Parsed parsed = parse_options(collective.title, argc, argv);
+  Parsed parsed = parse_options(collective.title, collective.start_coded != nullptr, argc, argv);
   const LaunchEnvironment environment = read_launch_environment();
   if (!parsed.options) {
     if (environment.rank == 0) std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);  // all ranks would say the same

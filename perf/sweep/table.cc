@@ -14,6 +14,13 @@ namespace {
 
 constexpr double kMicroseconds = 1e6;
 
+constexpr int kCodedWidth = 2 + 8 + 2 + 7 + 2 + 6 + 2 + 7;  // of one half's columns
+
+std::string coded_columns(bool units) {
+  return units ? fmt::format("  {:>8}  {:>7}  {:>6}  {:>7}", "", "(us)", "(GB/s)", "")
+               : fmt::format("  {:>8}  {:>7}  {:>6}  {:>7}", "nmse", "exact", "busbw", "speedup");
+}
+
 std::string column(double seconds) { return fmt::format("  {}", fixed_width(seconds * kMicroseconds, 7)); }
 
 }  // namespace
@@ -44,6 +51,12 @@ void Table::header(int library_version, const std::vector<std::string>& facts, c
     put("# Per-Iteration Report: each iteration completed and timed; i_* uses the slowest rank of each iteration\n");
   if (options_.parallel_init) put("# Parallel Init Enabled: threads call into NcclInitRank concurrently \n");
   for (const std::string& fact : facts) put("# " + fact + "\n");
+  if (options_.coded()) {
+    put(fmt::format(
+        "# Codec: {}{}; elements: {}; calls with and without it in turn, each completed. --help explains the columns at the right\n",
+        options_.codec, options_.codec_algorithm.empty() ? "" : ", algorithm " + options_.codec_algorithm,
+        options_.data == Data::gaussian ? "gaussian" : "as usual"));
+  }
   for (const std::string& note : options_.notes) put("# Note: " + note + "\n");
   put("#\n# Using devices\n");
   for (const RankPlace& place : places) {
@@ -71,14 +84,22 @@ void Table::columns() {
   const std::string names = half_columns(false);
   const std::string units = half_columns(true);
   const std::string stamp = options_.timestamps ? fmt::format("  {:>19}", "timestamp") : "";
+  const bool coded = options_.coded();
+  const auto pair = [&](const std::string& first, const std::string& text) {
+    return coded ? fmt::format("  {:>11}{}{}", first, text, text) : "";
+  };
   const auto left = [](const char* a, const char* b) { return fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", a, b, "", "", ""); };
   put("#\n");
-  put(left("", "") + fmt::format("{:^{}}{:^{}}\n", "out-of-place", names.size(), "in-place", names.size()));
-  put(fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}{}\n", "size", "count", "type", "redop", "root", names, names, stamp));
-  put(left("(B)", "(elements)") + units + units + "\n");
+  put(left("", "") + fmt::format("{:^{}}{:^{}}", "out-of-place", names.size(), "in-place", names.size()));
+  if (coded) put(fmt::format("{:13}{:^{}}{:^{}}", "", "out-of-place, codec", kCodedWidth, "in-place, codec", kCodedWidth));
+  put("\n");
+  put(fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}{}{}\n", "size", "count", "type", "redop", "root", names, names,
+                  pair("wire", coded_columns(false)), stamp));
+  put(left("(B)", "(elements)") + units + units + pair("(B)", coded_columns(true)) + "\n");
 }
 
 void Table::begin(const Line& line) {
+  halves_.clear();
   put(fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:6}", line.bytes, line.count, line.type, line.op, line.root));
   std::fflush(out_);
 }
@@ -103,16 +124,33 @@ void Table::half(const Measurement* measurement) {
     if (options_.percentiles) put(column(stats.p50) + column(stats.p95) + column(stats.p99));
   }
   if (options_.cpu_per_op) put(column(m.cpu_s));
+  if (m.coded) halves_.push_back(m);
   std::fflush(out_);
 }
 
+/// Both halves' columns come after nccl-tests' own, whose places so stay the same.
+void Table::put_coded() {
+  std::optional<double> wire;
+  for (const Measurement& m : halves_) wire = std::max(wire, m.coded->wire_bytes);
+  put(fmt::format("  {:>11}", wire ? fmt::format("{:.0f}", *wire) : "N/A"));
+  for (const Measurement& m : halves_) {
+    const Coded& coded = *m.coded;
+    put(fmt::format("  {:>8}", coded.nmse ? fmt::format("{:.2e}", *coded.nmse) : "N/A"));
+    put(coded.exact_time_s ? fmt::format("  {}  {}  {}", fixed_width(*coded.exact_time_s * kMicroseconds, 7),
+                                         fixed_width(coded.exact_busbw, 6), fixed_width(m.speedup(), 7))
+                           : fmt::format("  {:>7}  {:>6}  {:>7}", "N/A", "N/A", "N/A"));
+  }
+}
+
 void Table::end() {
+  if (!halves_.empty()) put_coded();
   if (options_.timestamps) put("  " + time_of_day());
   put("\n");
   std::fflush(out_);
 }
 
 void Table::footer(const Summary& summary, const std::vector<std::string>& facts, const std::string& last_error) {
+  for (const std::string& fault : summary.faults) put("# Wrong: " + fault + "\n");
   put(fmt::format("# Out of bounds values : {} {}\n", summary.wrong, summary.wrong == 0 ? "OK" : "FAILED"));
   const char* verdict = !summary.min_busbw ? "" : summary.bandwidth_ok() ? "OK" : "FAILED";
   put(fmt::format("# Avg bus bandwidth    : {:g} {}\n", summary.average_busbw, verdict));

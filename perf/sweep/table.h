@@ -31,10 +31,12 @@ class Table {
  private:
   void put(const std::string& text) { std::fputs(text.c_str(), out_); }
   [[nodiscard]] std::string half_columns(bool units) const;
+  void put_coded();
 
   const Options& options_;
   std::string program_;
   std::FILE* out_;
+  std::vector<Measurement> halves_;  ///< of the row so far, for what comes at its end
 };
 
 }  // namespace sweep

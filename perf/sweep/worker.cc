@@ -2,27 +2,15 @@
 // One thread of a sweep (see worker.h).
 #include "worker.h"
 
-#include <time.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+
+#include "stopwatch.h"
 
 namespace sweep {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kGuardPattern = 0xa5;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-/// CPU time that this process has used, its library's threads included.
-double process_cpu_s() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 }  // namespace
 
@@ -37,7 +25,18 @@ Worker::Worker(Job& job, Team& team, Report& report, Watchdog& watchdog, int thr
       ranks_(std::span(job.ranks())
                  .subspan(static_cast<size_t>(thread) * static_cast<size_t>(options_.ranks_per_thread),
                           static_cast<size_t>(options_.ranks_per_thread))),
-      spoil_pending_(options_.inject_wrong) {}
+      spoil_pending_(options_.inject_wrong),
+      asked_(options_.coded() ? Way::coded : Way::exact),
+      compression_(job.compression()) {}
+
+Tally Worker::tally() const {
+  Tally tally = tally_;
+  for (const auto& [what, calls] : calls_) {
+    const auto& [type, bytes, way] = what;
+    tally.calls.push_back({.type = std::string(name_of(type)), .bytes = bytes, .coded = way == Way::coded, .calls = calls});
+  }
+  return tally;
+}
 
 void Worker::run() {
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) run_cycle();
@@ -90,7 +89,7 @@ void Worker::sweep(ncclDataType_t type, Op op, int root) {
 
 /// Numbers of the type everywhere, so that nothing is timed on whatever an earlier type left there.
 void Worker::fill(ncclDataType_t type, Op op) {
-  const Recipe recipe = {.type = type, .op = op, .seed = 0, .ranks = job_.total_ranks()};
+  const Recipe recipe = {.type = type, .op = op, .seed = 0, .ranks = job_.total_ranks(), .data = options_.data};
   const size_t start = static_cast<size_t>(options_.unalign) * bytes_of(type);
   for (const Rank& rank : ranks_) {
     for (std::byte* buffer : {rank.send, rank.recv}) {
@@ -104,7 +103,7 @@ void Worker::warm_up(ncclDataType_t type, Op op, int root) {
   const auto run = [&](uint64_t bytes) {
     const Case c = make_case(type, op, root, bytes);
     within_limit([&] {
-      for (int iteration = 0; iteration < options_.warmup_iterations; ++iteration) iterate(c, false, iteration);
+      for (int iteration = 0; iteration < options_.warmup_iterations; ++iteration) iterate(c, false, iteration, asked_);
       complete();
     });
   };
@@ -123,10 +122,11 @@ void Worker::report_half(const Case& c, bool in_place) {
 Measurement Worker::measure(const Case& c, bool in_place) {
   Measurement measurement;
   within_limit([&] {
-    time(c, in_place, measurement);
-    measurement.algbw = measurement.time_s > 0 ? static_cast<double>(c.bytes()) / measurement.time_s / 1e9 : 0;
-    measurement.busbw = measurement.algbw * collective_.busbw_factor(job_.total_ranks());
-    if (options_.checks > 0) measurement.wrong = verify(c, in_place);
+    options_.coded() ? time_in_turn(c, in_place, measurement) : time(c, in_place, measurement);
+    measurement.algbw = algbw(c.bytes(), measurement.time_s);
+    measurement.busbw = busbw(measurement.algbw);
+    if (options_.checks == 0) return;
+    measurement.wrong = options_.coded() ? verify_coded(c, in_place, *measurement.coded) : verify(c, in_place);
   });
   return measurement;
 }
@@ -134,26 +134,25 @@ Measurement Worker::measure(const Case& c, bool in_place) {
 void Worker::time(const Case& c, bool in_place, Measurement& measurement) {
   std::vector<double> times;
   times.reserve(static_cast<size_t>(options_.iterations));
-  iterate(c, in_place, 0);
+  iterate(c, in_place, 0, Way::exact);
   complete();
   line_up();
 
-  const double cpu_before = process_cpu_s();
-  const Clock::time_point begin = Clock::now();
+  const Stopwatch watch;
   double called_s = 0;
   double previous_s = 0;
   for (int iteration = 0; iteration < options_.iterations; ++iteration) {
-    iterate(c, in_place, iteration);
-    called_s = seconds_since(begin);
+    iterate(c, in_place, iteration, Way::exact);
+    called_s = watch.seconds();
     if (!completes_each()) continue;
     if (options_.per_iteration) complete();
-    const double now_s = seconds_since(begin);
+    const double now_s = watch.seconds();
     times.push_back((now_s - previous_s) / options_.aggregated);
     previous_s = now_s;
   }
   complete();
-  const double total_s = seconds_since(begin);
-  const double cpu_s = process_cpu_s() - cpu_before;
+  const double total_s = watch.seconds();
+  const double cpu_s = watch.cpu_seconds();
 
   const double operations = static_cast<double>(options_.iterations) * options_.aggregated;
   measurement.time_s = average((options_.report_cputime ? called_s : total_s) / operations);
@@ -191,6 +190,10 @@ void Worker::collect_iterations(std::span<const double> times, Measurement& meas
 /// one number leaves them a message apart.
 void Worker::line_up() {
   team_.barrier();
+  meet();
+}
+
+void Worker::meet() {
   check(ncclGroupStart(), "ncclGroupStart");
   for (Rank& rank : ranks_) {
     check(ncclAllReduce(&rank.token, &rank.token, 1, ncclInt32, ncclMax, rank.comm, rank.stream), "ncclAllReduce (lining up)");
@@ -199,32 +202,36 @@ void Worker::line_up() {
   complete();
 }
 
-void Worker::iterate(const Case& c, bool in_place, int iteration) {
+/// Where in the buffers an iteration's call works: each in the next place.
+size_t Worker::offset_bytes(const Case& c, int iteration, int aggregated) const {
   const size_t places = options_.reuse_buffers || c.bytes() == 0 ? 1 : options_.max_bytes / c.bytes();
+  const auto number = static_cast<size_t>(iteration) * static_cast<size_t>(options_.aggregated) + static_cast<size_t>(aggregated);
+  return number % places * c.bytes();
+}
+
+void Worker::iterate(const Case& c, bool in_place, int iteration, Way way) {
   if (options_.aggregated > 1) check(ncclGroupStart(), "ncclGroupStart");
-  for (int at = 0; at < options_.aggregated; ++at) {
-    const auto number = static_cast<size_t>(iteration) * static_cast<size_t>(options_.aggregated) + static_cast<size_t>(at);
-    start(c, in_place, number % places * c.bytes());
-  }
+  for (int at = 0; at < options_.aggregated; ++at) start(c, in_place, offset_bytes(c, iteration, at), way);
   if (options_.aggregated > 1) check(ncclGroupEnd(), "ncclGroupEnd (aggregated operations)");
   if (options_.blocking != 0) complete();
   if (options_.blocking == 1) team_.barrier();
 }
 
-void Worker::start(const Case& c, bool in_place, size_t offset_bytes) {
+void Worker::start(const Case& c, bool in_place, size_t offset_bytes, Way way) {
+  ++calls_[{c.type, c.bytes(), way}];
   if (ranks_.size() > 1) check(ncclGroupStart(), "ncclGroupStart");
-  for (Rank& rank : ranks_) start_rank(rank, c, in_place, offset_bytes);
+  for (Rank& rank : ranks_) start_rank(rank, c, in_place, offset_bytes, way);
   if (ranks_.size() > 1) check(ncclGroupEnd(), collective_.title.data());
 }
 
-void Worker::start_rank(Rank& rank, const Case& c, bool in_place, size_t offset_bytes) {
+void Worker::start_rank(Rank& rank, const Case& c, bool in_place, size_t offset_bytes, Way way) {
   Call call = call_of(rank, c, in_place, offset_bytes);
   if (c.op == Op::mulsum) {
     uint64_t scalar = 0;
     encode_premul_scalar(c.type, rank.rank, &scalar);
     check(ncclRedOpCreatePreMulSum(&call.op, &scalar, c.type, ncclScalarHostImmediate, rank.comm), "ncclRedOpCreatePreMulSum");
   }
-  check(collective_.start(call), collective_.title.data());
+  check(way == Way::coded ? collective_.start_coded(call, compression_) : collective_.start(call), collective_.title.data());
   if (c.op == Op::mulsum) check(ncclRedOpDestroy(call.op, rank.comm), "ncclRedOpDestroy");
 }
 
@@ -257,7 +264,7 @@ double Worker::verify(const Case& c, bool in_place) {
   double wrong = 0;
   for (int run = 0; run < options_.checks && wrong == 0; ++run) {
     prepare(c, in_place, ++seed_);
-    start(c, in_place, 0);
+    start(c, in_place, 0, Way::exact);
     complete();
     if (spoil_pending_ && c.count > 0) spoil(c, in_place);
     wrong = team_.reduce(count_errors(c, in_place, seed_), Combine::sum);
@@ -266,7 +273,7 @@ double Worker::verify(const Case& c, bool in_place) {
 }
 
 Recipe Worker::recipe_of(const Case& c, uint64_t seed) const {
-  return {.type = c.type, .op = c.op, .seed = seed, .ranks = job_.total_ranks()};
+  return {.type = c.type, .op = c.op, .seed = seed, .ranks = job_.total_ranks(), .data = options_.data};
 }
 
 void Worker::prepare(const Case& c, bool in_place, uint64_t seed) {
@@ -289,8 +296,18 @@ double Worker::count_errors(const Case& c, bool in_place, uint64_t seed) {
       const size_t first = collective_.received_from(rank.rank, ranks, c.root, c.count);
       errors += count_wrong(recipe, first, collective_.recv_count(c.count, ranks), call.recv);
     }
-    if (in_place) continue;
-    // Out of place, the input must be as it was, and so must what lies behind the output.
+  }
+  return static_cast<double>(errors) + count_touched(c, in_place, seed);
+}
+
+/// Out of place, the input must be as it was, and so must what lies behind the output.
+double Worker::count_touched(const Case& c, bool in_place, uint64_t seed) {
+  if (in_place) return 0;
+  const int ranks = job_.total_ranks();
+  const Recipe recipe = recipe_of(c, seed);
+  size_t errors = 0;
+  for (Rank& rank : ranks_) {
+    const Call call = call_of(rank, c, in_place, 0);
     const size_t first = collective_.contributed_from(rank.rank, c.count);
     errors += count_changed(recipe, rank.rank, first, collective_.send_count(c.count, ranks), call.send);
     const auto* behind = static_cast<const unsigned char*>(call.recv) + c.recv_bytes;
@@ -305,7 +322,11 @@ void Worker::spoil(const Case& c, bool in_place) {
   for (Rank& rank : ranks_) {
     if (rank.rank != victim) continue;
     auto* element = static_cast<unsigned char*>(call_of(rank, c, in_place, 0).recv);
-    element[bytes_of(c.type) - 1] ^= 0x41;  // sign and an exponent bit: far beyond any tolerance
+    if (options_.coded()) {
+      element[bytes_of(c.type) - 1] = 0x7e;  // very large, or not a number: far beyond what all others lose together
+    } else {
+      element[bytes_of(c.type) - 1] ^= 0x41;  // sign and an exponent bit: far beyond any tolerance
+    }
   }
 }
 

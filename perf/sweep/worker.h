@@ -4,8 +4,11 @@
 // walk the same path and meet in Team. Throws Failure.
 #pragma once
 
+#include <map>
 #include <span>
+#include <tuple>
 
+#include "accuracy.h"
 #include "generator.h"
 #include "job.h"
 #include "report.h"
@@ -29,7 +32,12 @@ struct Tally {
   double wrong = 0;
   double busbw_sum = 0;
   int measurements = 0;
+  std::vector<CallCount> calls;
+  std::vector<std::string> faults;
 };
+
+/// Whether calls go through --codec's codec; without one all are exact.
+enum class Way { exact, coded };
 
 class Worker {
  public:
@@ -37,7 +45,7 @@ class Worker {
 
   /// The whole sweep, as often as -N says.
   void run();
-  [[nodiscard]] const Tally& tally() const { return tally_; }
+  [[nodiscard]] Tally tally() const;
 
  private:
   [[nodiscard]] Case make_case(ncclDataType_t type, Op op, int root, size_t bytes) const;
@@ -55,21 +63,38 @@ class Worker {
   void report_half(const Case& c, bool in_place);
   Measurement measure(const Case& c, bool in_place);
   void time(const Case& c, bool in_place, Measurement& measurement);
+  [[nodiscard]] double busbw(double algbw) const { return algbw * collective_.busbw_factor(job_.total_ranks()); }
   double average(double seconds);
   void collect_iterations(std::span<const double> times, Measurement& measurement);
   double verify(const Case& c, bool in_place);
 
   void line_up();
-  void iterate(const Case& c, bool in_place, int iteration);
-  void start(const Case& c, bool in_place, size_t offset_bytes);
-  void start_rank(Rank& rank, const Case& c, bool in_place, size_t offset_bytes);
+  void meet();
+  [[nodiscard]] size_t offset_bytes(const Case& c, int iteration, int aggregated) const;
+  void iterate(const Case& c, bool in_place, int iteration, Way way);
+  void start(const Case& c, bool in_place, size_t offset_bytes, Way way);
+  void start_rank(Rank& rank, const Case& c, bool in_place, size_t offset_bytes, Way way);
   void complete();
   [[nodiscard]] bool completes_each() const { return options_.null_stream || options_.blocking != 0 || options_.per_iteration; }
   [[nodiscard]] Call call_of(Rank& rank, const Case& c, bool in_place, size_t offset_bytes) const;
   void prepare(const Case& c, bool in_place, uint64_t seed);
   double count_errors(const Case& c, bool in_place, uint64_t seed);
+  double count_touched(const Case& c, bool in_place, uint64_t seed);
   void spoil(const Case& c, bool in_place);
   [[nodiscard]] Recipe recipe_of(const Case& c, uint64_t seed) const;
+
+  // With a codec (worker_coded.cc).
+  struct Lap {
+    double seconds = 0, cpu_s = 0;
+  };
+  void time_in_turn(const Case& c, bool in_place, Measurement& measurement);
+  Lap lap(const Case& c, bool in_place, int iteration, Way way);
+  void conclude_exact(const Case& c, std::span<const double> seconds, Coded& coded);
+  void restore(const Case& c, int iteration);
+  void ask(Coded& coded);
+  double verify_coded(const Case& c, bool in_place, Coded& coded);
+  Outcome examine(const Case& c, bool in_place, uint64_t seed, const Coded& coded);
+  void report_faults(const Case& c, bool in_place, const std::vector<std::string>& found);
 
   Job& job_;
   Team& team_;
@@ -80,6 +105,9 @@ class Worker {
   const int thread_;
   std::span<Rank> ranks_;
   bool spoil_pending_;  ///< --inject-wrong, until it is done
+  Way asked_;           ///< what calls are measured
+  isthmusCompression_t compression_;
+  std::map<std::tuple<ncclDataType_t, uint64_t, Way>, uint64_t> calls_;
   Tally tally_;
   uint64_t seed_ = 0;
 };

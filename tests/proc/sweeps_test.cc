@@ -40,6 +40,17 @@ size_t rows(const std::string& output) {
   return count;
 }
 
+/// Runs the words with -J, and gives the document; null if there is none.
+nlohmann::json document_of(Words words, Ended& ended) {
+  const std::string path = testing::TempDir() + "isthmus_sweeps_" + std::to_string(getpid()) + ".json";
+  words.insert(words.end(), {"-J", path});
+  ended = run_program(words);
+  std::ifstream file(path);
+  nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
+  unlink(path.c_str());
+  return document;
+}
+
 TEST(Sweeps, EveryTypeOperatorAndRootInOneProcess) {
   for (const char* program : kPrograms) {
     const Ended ended = run_program(sweep(program, "-g 3 -b 0 -e 3000 -i 1499 -n 1 -w 0 -d all -o all -r -1"));
@@ -122,12 +133,9 @@ TEST(Sweeps, FailsWhereItsOutputDoesNotFit) {
 }
 
 TEST(Sweeps, JsonHoldsEveryRow) {
-  const std::string path = testing::TempDir() + "isthmus_sweeps_" + std::to_string(getpid()) + ".json";
-  const Ended ended = run_program(launched(2, "all_gather_perf", "-b 64 -e 4K -f 8 -n 5 -I 1 -K 1 -J " + path));
+  Ended ended;
+  const nlohmann::json document = document_of(launched(2, "all_gather_perf", "-b 64 -e 4K -f 8 -n 5 -I 1 -K 1"), ended);
   EXPECT_EQ(ended.exit_code, 0) << ended.output;
-  std::ifstream file(path);
-  const nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
-  unlink(path.c_str());
   ASSERT_TRUE(document.is_object());
   EXPECT_EQ(document["config"]["devices"].size(), 2U);
   EXPECT_EQ(document["results"].size(), 3U);
@@ -136,6 +144,107 @@ TEST(Sweeps, JsonHoldsEveryRow) {
     EXPECT_EQ(row["in_place_per_iter"]["per_process_max_times_us"].size(), 2U);
     EXPECT_GT(row["out_of_place"]["cpu_us_per_op"], 0);
   }
+}
+
+/// A small sweep with a codec over all that it serves.
+void expect_all_served(const char* program, const std::string& how, const std::string& codec) {
+  const Ended ended = run_program(sweep(program, how + " -b 0 -e 60000 -i 29999 -n 2 -w 1 -c 2 -d all -o all --codec " + codec));
+  EXPECT_EQ(ended.exit_code, 0) << program << " " << codec << " " << how << "\n" << ended.output;
+  EXPECT_EQ(rows(ended.output), 3U * 3 * 3) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("# Note: of -d all, what codecs serve"));
+}
+
+TEST(Codecs, EveryTypeAndOperatorInOneProcess) {
+  for (const char* program : {"all_reduce_perf", "reduce_scatter_perf"}) {
+    for (const char* codec : {"thc:b=4", "thc:b=8", "thc:b=2,g=3", "bf16", "int8", "int4", "none"})
+      expect_all_served(program, "-g 3", codec);
+  }
+}
+
+TEST(Codecs, ThreadsStreamsGroupsAndOddAddresses) {
+  for (const char* how :
+       {"-g 2 -y 0", "-g 2 -m 3", "-g 2 -u 3 -z 1", "-t 2 -g 2 --data usual", "-t 2 -p 1 -R 1", "-g 2 --host-buffers malloc"}) {
+    for (const char* program : {"all_reduce_perf", "reduce_scatter_perf"}) expect_all_served(program, how, "thc:b=4");
+  }
+}
+
+TEST(Codecs, SeveralProcesses) {
+  for (const int ranks : {2, 4}) {
+    for (const char* program : {"all_reduce_perf", "reduce_scatter_perf"}) {
+      for (const std::string codec : {"thc:b=4", "bf16"}) {
+        Ended ended;
+        const auto document = document_of(launched(ranks, program, "-b 1M -e 1M -n 3 --codec " + codec), ended);
+        ASSERT_EQ(ended.exit_code, 0) << ended.output;
+        EXPECT_THAT(ended.output, HasSubstr("# Codec: " + codec + "; elements: gaussian"));
+        const auto& row = document["results"][0];
+        EXPECT_THAT(row["codec"].get<std::string>(), testing::StartsWith(codec.substr(0, 3)));
+        EXPECT_NE(row["codec_algorithm"], "");
+        EXPECT_GT(row["nmse"], codec == "bf16" ? 1e-8 : 1e-4);
+        EXPECT_LT(row["nmse"], codec == "bf16" ? 1e-4 : 0.05);
+        // Of 32 bits an element, twice in an allreduce, to or from all others.
+        const double exact = (std::string(program) == "all_reduce_perf" ? 2.0 : 1.0) * (ranks - 1) / ranks * (1 << 20);
+        EXPECT_LT(row["wire_bytes"], exact * (codec == "bf16" ? 0.51 : 0.3));
+        EXPECT_GT(row["wire_bytes"], exact * (codec == "bf16" ? 0.49 : 0.1));
+        for (const char* half : {"out_of_place", "in_place"}) {
+          EXPECT_EQ(row[half]["nwrong"], 0);
+          EXPECT_GT(row[half]["exact_time"], 0);
+          EXPECT_GT(row[half]["exact_bus_bw"], 0);
+          EXPECT_DOUBLE_EQ(row[half]["speedup"], row[half]["exact_time"].get<double>() / row[half]["time"].get<double>());
+        }
+        // Out of place and in place: one before timing, the timed ones, and the verified one, which no exact call accompanies.
+        ASSERT_EQ(document["calls"].size(), 2U);
+        EXPECT_EQ(document["calls"][0]["calls"], 2 * (1 + 3));
+        EXPECT_EQ(document["calls"][1]["calls"], 1 + 2 * (1 + 3 + 1));
+        EXPECT_EQ(document["calls"][1]["coded"], true);
+      }
+    }
+  }
+}
+
+TEST(Codecs, ExactCallsStayExactWhateverTheEnvironmentAsksFor) {
+  Ended ended;
+  const auto document = document_of(
+      sweep("all_reduce_perf", "-g 2 -b 1M -e 1M -n 1 --codec none", {"/usr/bin/env", "ISTHMUS_COMPRESSION=int4 min=0"}), ended);
+  ASSERT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_TRUE(document["results"][0]["wire_bytes"].is_null());
+  EXPECT_LT(document["results"][0]["nmse"], 1e-12);
+}
+
+TEST(Codecs, ExactCallsMayBeLeftOut) {
+  Ended ended;
+  const auto document = document_of(sweep("all_reduce_perf", "-g 2 -b 64K -e 64K -n 2 --codec thc --no-exact"), ended);
+  ASSERT_EQ(ended.exit_code, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("      N/A     N/A      N/A\n"));
+  EXPECT_EQ(document["calls"].size(), 1U);
+  EXPECT_FALSE(document["results"][0]["in_place"].contains("exact_time"));
+}
+
+TEST(Codecs, WhatIsWrongIsFoundAndSaid) {
+  for (const char* program : {"all_reduce_perf", "reduce_scatter_perf"}) {
+    const Ended ended = run_program(sweep(program, "-g 2 -b 64K -e 64K -n 1 --codec thc --inject-wrong"));
+    EXPECT_EQ(ended.exit_code, 7) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("# Wrong: 65536 bytes of float, sum, out of place: nmse "));
+    EXPECT_THAT(ended.output, HasSubstr(" FAILED"));
+  }
+  EXPECT_THAT(run_program(launched(2, "all_reduce_perf", "-b 64K -e 64K -n 1 --codec thc --inject-wrong")).output,
+              HasSubstr("ranks ended with different bits"));
+}
+
+TEST(Codecs, MistakesAreRefused) {
+  const auto expect = [](const Words& words, int exit_code, const char* text) {
+    const Ended ended = run_program(words);
+    EXPECT_EQ(ended.exit_code, exit_code) << ended.output;
+    const size_t first = ended.output.find(text);
+    EXPECT_NE(first, std::string::npos) << text << "\n" << ended.output;
+    EXPECT_EQ(ended.output.find(text, first + 1), std::string::npos) << "one rank speaks\n" << ended.output;
+  };
+  expect(launched(2, "all_reduce_perf", "-b 8 -e 8 --codec zip"), 255, "'zip' is no codec");
+  expect(launched(2, "all_reduce_perf", "-b 8 -e 8 --codec thc:b=5"), 255, "an index has 2, 3, 4 or 8 bits");
+  expect(launched(2, "all_reduce_perf", "-b 8 -e 8 --codec thc --codec-algorithm zigzag"), 255, "'zigzag' is no algorithm");
+  expect(sweep("all_reduce_perf", "-g 2 -b 8 -e 8 --codec thc:ef=on"), 255, "isthmusFeedback_t");
+  expect(sweep("all_reduce_perf", "-b 8 -e 8 --codec thc"), 6, "one rank sends nothing");
+  expect(sweep("all_gather_perf", "-g 2 -b 8 -e 8 --codec thc"), 255, "use all_reduce_perf or reduce_scatter_perf");
+  expect(sweep("all_reduce_perf", "-g 2 -b 8 -e 8 --codec thc -d int8"), 255, "-d int8: codecs serve");
 }
 
 TEST(Sweeps, AWarmUpThatDoesNotEndIsGivenUp) {

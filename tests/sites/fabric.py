@@ -17,10 +17,12 @@ import pathlib
 import shlex
 import subprocess
 import uuid
+from typing import Callable
 
 from layout import SUBNET, Host, Link, hosts_file, sites_of
 
 SHARED_MEMORY_SIZE = "1g"
+HEADER_BYTES = 14 + 20 + 32  # of Ethernet, IPv4, and TCP with time stamps
 NAMESPACES = ["--mount", "--uts", "--ipc", "--net"]
 
 # Run inside the namespaces of a new host. Files that are bound over others keep existing after their names are gone.
@@ -86,6 +88,14 @@ class Fabric:
         sites = sites_of(self.hosts)
         return {site: _counters(site) for site in sites} if len(sites) > 1 else {}
 
+    def sent_by_hosts(self) -> dict[str, int]:
+        """By host, the bytes that have left it, without the headers of their packets."""
+        sent = {}
+        for host in self.hosts:  # what comes in at the bridge's end of its link
+            read = _statistics(host.name)
+            sent[host.name] = read("rx_bytes") - HEADER_BYTES * read("rx_packets")
+        return sent
+
     def _make_sites(self) -> None:
         for knob in ("all", "default"):  # neighbour discovery would only add to the counters
             path = pathlib.Path(f"/proc/sys/net/ipv6/conf/{knob}/disable_ipv6")
@@ -125,9 +135,12 @@ def _start_holder() -> subprocess.Popen:
     return holder
 
 
+def _statistics(device: str) -> Callable[[str], int]:
+    return lambda name: int(pathlib.Path("/sys/class/net", device, "statistics", name).read_text())
+
+
 def _counters(site: int) -> Counters:
-    statistics = pathlib.Path(f"/sys/class/net/up{site}/statistics")
-    read = {name: int((statistics / name).read_text()) for name in ("tx_bytes", "rx_bytes")}
+    read = _statistics(f"up{site}")
     dropped = sum(int(text.split("dropped ")[1].split(",")[0])
                   for text in (_run("tc", "-s", "qdisc", "show", "dev", f"{end}{site}") for end in ("up", "core")))
-    return Counters(out_bytes=read["tx_bytes"], in_bytes=read["rx_bytes"], dropped_packets=dropped)
+    return Counters(out_bytes=read("tx_bytes"), in_bytes=read("rx_bytes"), dropped_packets=dropped)

@@ -8,22 +8,26 @@ after kill -9: all processes live in one PID namespace that ends with this progr
                                                           the hosts' names and by the command that runs words on a host
     sites.py --enter HOST WORD...                         that command
 
-Prints the byte counters of every site's uplink at the end. Exit code: the program's; 2 for a wrong command line, 124 after --timeout,
-77 where the kernel does not let hosts be made.
+Prints the byte counters of every site's uplink at the end. After all_reduce_perf and reduce_scatter_perf with --codec it also prints
+what each host has sent, beside the formula of the algorithm and the codec. Exit code: the program's; 1 if the two differ by more
+than 2 %, 2 for a wrong command line, 124 after --timeout, 77 where the kernel does not let hosts be made.
 """
 from __future__ import annotations
 
 import argparse
 import ctypes
+import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
+import formula
 from fabric import Counters, Fabric, enter_command
 from layout import Host, Link, parse_layout, parse_rate
 
@@ -32,7 +36,7 @@ ENDING_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 GRACE_S = 15  # for the program, after the first signal or the timeout
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x08000000, 0x20000000, 0x40000000
 PR_SET_PDEATHSIG = 1
-EXIT_TIMEOUT, EXIT_UNSUPPORTED, EXIT_NOT_STARTED = 124, 77, 127
+EXIT_DIFFERS, EXIT_TIMEOUT, EXIT_UNSUPPORTED, EXIT_NOT_STARTED = 1, 124, 77, 127
 SELF = pathlib.Path(__file__).resolve()
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -138,6 +142,52 @@ def print_counters(counters: dict[int, Counters]) -> None:
         print(f"uplink of site {site}: out {now.out_bytes} B, in {now.in_bytes} B, {now.dropped_packets} packets dropped", flush=True)
 
 
+class Report:
+    """The JSON file of a sweep with a codec: the user's, or else one of our own that goes with us."""
+
+    def __init__(self, options: argparse.Namespace):
+        words = options.program
+        has_codec = any(word == "--codec" or word.startswith("--codec=") for word in words)
+        self.path, self._own = None, False
+        if options.bare or not has_codec or pathlib.Path(words[0]).name not in formula.COLLECTIVES:
+            return
+        given = [following for word, following in zip(words, words[1:]) if word in ("-J", "--output_file")]
+        if not given:
+            self._own = True
+            given = [f"{tempfile.mkdtemp(prefix='isthmus-sites-')}/report.json"]
+            words += ["-J", given[0]]
+        self.path = pathlib.Path(given[-1])
+
+    def document(self) -> dict:
+        return json.loads(formula.written(self.path).read_text())
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self._own:
+            shutil.rmtree(self.path.parent, ignore_errors=True)
+
+
+def compare_with_formula(report: Report, sent: dict[str, int], ranks_per_host: int) -> int:
+    """Says what hosts have sent, and how far that is from the formula; the exit code."""
+    for host, count in sent.items():
+        print(f"host {host}: sent {count} B without headers", flush=True)
+    try:
+        if ranks_per_host > 1:
+            raise ValueError("ranks of one host send each other bytes that no interface sees")
+        expected = formula.sent_by_each(report.document())
+        if expected < formula.LEAST_BYTES:
+            raise ValueError(f"{expected:.0f} B are too few to compare; take larger sizes")
+    except (OSError, ValueError) as error:
+        print(f"formula: none: {error}", flush=True)
+        return 0
+    host, share = formula.distance(sent, expected)
+    verdict = "within" if abs(share) <= formula.TOLERANCE else "MORE THAN"
+    print(f"formula: {expected:.0f} B sent by each host; {host} is {100 * share:+.2f} % off, {verdict} {100 * formula.TOLERANCE:g} %", flush=True)
+    return 0 if verdict == "within" else EXIT_DIFFERS
+
+
 def live(options: argparse.Namespace) -> int:
     """The life of the first process in the PID namespace: makes the world, runs the program in it. What it leaves goes with it."""
     _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -154,8 +204,11 @@ def live(options: argparse.Namespace) -> int:
         return EXIT_UNSUPPORTED
     holders = ",".join(f"{name}={pid}" for name, pid in fabric.pids.items())
     print(f"{len(options.hosts)} hosts, uplinks {link.rate_bits_per_s / 1e6:g} Mbit/s each way, MTU {link.mtu_bytes}", flush=True)
-    code = supervise(command_for(options), {**os.environ, HOLDERS: holders}, options.timeout)
-    print_counters(fabric.counters())
+    with Report(options) as report:
+        code = supervise(command_for(options), {**os.environ, HOLDERS: holders}, options.timeout)
+        print_counters(fabric.counters())
+        if report.path is not None and code == 0:
+            code = compare_with_formula(report, fabric.sent_by_hosts(), options.ranks_per_host)
     return code if code >= 0 else 128 - code
 
 

@@ -13,8 +13,10 @@ import time
 import unittest
 
 sys.path.insert(0, sys.argv[1])
+import codec  # noqa: E402
 import compare as comparison  # noqa: E402
 import contenders  # noqa: E402
+import emulated  # noqa: E402
 import goals  # noqa: E402
 import targets  # noqa: E402
 from figures import (  # noqa: E402
@@ -110,7 +112,8 @@ class Texts(unittest.TestCase):
         for program, words, reason in ((comparison, ["--sizes", "8,4X"], "is no size"), (comparison, ["--rounds", "0"], "1 to 64"),
                                        (comparison, ["--collectives", "bcast"], "none of allreduce"), (comparison, ["--rond", "3"], "unrecognized"),
                                        (comparison, ["--memory", "malloc"], "neither library"),
-                                       (targets, ["--only", "sped"], "none of speed"), (targets, ["--strictly"], "unrecognized")):
+                                       (targets, ["--only", "sped"], "none of speed"), (targets, ["--strictly"], "unrecognized"),
+                                       (codec, ["--size", "3"], "is no size"), (codec, ["--iterations", "0"], "1 to 64")):
             said = io.StringIO()
             with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
                 program.parse_arguments(words)
@@ -242,6 +245,54 @@ class Verdicts(unittest.TestCase):
         skipped = list(goals.sites([], "only root may", 8_000_000, 1500))
         self.assertEqual([one.verdict for one in skipped], [goals.SKIPPED] * 2)
         self.assertIn("only root may", skipped[0].line())
+
+
+def codec_run(us: list[float], exact_us: list[float], share: float | None = 0.001, wire_bytes: int = 100) -> goals.CodecRun:
+    return goals.CodecRun("thc", "direct", us, exact_us, wire_bytes, 0.02, share)
+
+
+class Codecs(unittest.TestCase):
+    RUNS = {2: {"thc": codec_run([10, 12, 11], [50, 48, 44]), "bf16": codec_run([30, 33, 36], [50, 50, 50], -0.03)}}
+
+    def test_times_are_compared_call_by_call(self):
+        exact, bf16, counters = goals.codec_links(self.RUNS, "slow links", "")
+        self.assertEqual((exact.values, exact.verdict), ({"2 hosts": 4.0}, goals.MISS))
+        self.assertEqual((bf16.values, bf16.verdict), ({"2 hosts": 3.0}, goals.PASS))
+        self.assertEqual((counters.worst, counters.verdict), (("2 hosts bf16", 0.03), goals.MISS))
+
+    def test_a_counter_without_a_formula_is_no_pass(self):
+        runs = {2: {"thc": codec_run([1], [5], None), "bf16": codec_run([3], [5])}}
+        counters = list(goals.codec_links(runs, "slow links", ""))[2]
+        self.assertEqual(counters.verdict, goals.SKIPPED)
+        self.assertIn("at 2 hosts thc", counters.line())
+        skipped = list(goals.codec_links({}, "slow links", "only root may"))
+        self.assertEqual([one.verdict for one in skipped], [goals.SKIPPED] * 3)
+        self.assertIn("only root may", skipped[0].line())
+
+    def test_kernels(self):
+        found = {name: goals.Bench(1.0, ns, {}) for name, ns in (("copy", 0.5), ("encode_decode/g=31/avx2", 1.0), ("accumulate/g=31/avx2", 0.2),
+                                                                ("decode/g=31/avx2", 0.4), ("encode/g=31/avx2", 0.6))}
+        both, sums = goals.codec_kernels(found, "avx2")
+        self.assertEqual((both.values, both.verdict), ({"": 0.5}, goals.PASS))
+        self.assertEqual((sums.values, sums.verdict), ({"": 2.0}, goals.MISS))
+        self.assertTrue(all(one.verdict == goals.SKIPPED for one in goals.codec_kernels({}, "")))
+        stages = goals.seconds_of_stages(codec_run([1], [5], wire_bytes=1448), 1_000_000_000, 4, 2, 1514 * 8, found, "avx2")
+        self.assertEqual({name: round(seconds, 6) for name, seconds in stages.items()}, {"link": 1, "encode": 1.2, "accumulate": 0.3, "decode": 0.8})
+
+    def test_what_is_printed(self):
+        measured = codec.Measured(64 << 20, {}, "", {200_000_000: self.RUNS})
+        text = "\n".join(measured.lines())
+        self.assertIn("allreduce of 64M, float sum, hosts joined at 200 Mbit/s", text)
+        self.assertIn("codec_bench was not built", text)
+        self.assertEqual([(run["hosts"], run["us"]) for run in measured.as_json()["runs"]], [(2, [10, 12, 11]), (2, [30, 33, 36])])
+
+    def test_counters_of_emulated_hosts(self):
+        text = ("uplink of site 0: out 12 B, in 34 B, 0 packets dropped\nhost h0: sent 10 B without headers\n"
+                "formula: 10 B sent by each host; h0 is -0.05 % off, within 2 %\n")
+        uplinks, share = emulated.read_counters(text)
+        self.assertEqual(uplinks, {"site 0 out": 12, "site 0 in": 34})
+        self.assertAlmostEqual(share, -0.0005)
+        self.assertEqual(emulated.read_counters("formula: none: too few\n"), ({}, None))
 
 
 if __name__ == "__main__":

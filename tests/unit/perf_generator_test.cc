@@ -217,6 +217,63 @@ TEST(Generator, LongBuffersHoldDifferentDataAtEveryOffset) {
   EXPECT_EQ(count_wrong(recipe, 10, kLong, data.data()), 1U);
 }
 
+template <typename Format>
+void expect_gaussian(ncclDataType_t type) {
+  constexpr size_t kMany = 100'000;
+  const Recipe recipe = {.type = type, .op = Op::sum, .seed = 2, .ranks = 2, .data = Data::gaussian};
+  std::vector<typename Format::Bits> own(kMany), other(kMany);
+  generate(recipe, 0, 0, kMany, own.data());
+  generate(recipe, 1, 0, kMany, other.data());
+  double mean = 0, square = 0, fourth = 0, product = 0;
+  for (size_t at = 0; at < kMany; ++at) {
+    const double a = Format::decode(own[at]);
+    ASSERT_TRUE(std::isfinite(a));
+    mean += a / kMany;
+    square += a * a / kMany;
+    fourth += a * a * a * a / kMany;
+    product += a * Format::decode(other[at]) / kMany;
+  }
+  EXPECT_NEAR(mean, 0, 0.02) << name_of(type);
+  EXPECT_NEAR(square, 1, 0.03) << name_of(type);
+  EXPECT_NEAR(fourth, 3, 0.2) << name_of(type);
+  EXPECT_NEAR(product, 0, 0.02) << name_of(type) << ": ranks are independent";
+  EXPECT_EQ(count_changed(recipe, 0, 0, kMany, own.data()), 0U);
+}
+
+TEST(Generator, GaussianElements) {
+  expect_gaussian<Half>(ncclFloat16);
+  expect_gaussian<Bfloat16>(ncclBfloat16);
+  expect_gaussian<Single>(ncclFloat32);
+}
+
+TEST(Generator, DeviationIsTakenFromTheExactResult) {
+  for (const size_t count : {size_t{1000}, size_t{400'000}}) {
+    for (const Op op : {Op::sum, Op::avg, Op::mulsum}) {
+      for (const Data data : {Data::usual, Data::gaussian}) {
+        const Recipe recipe = {.type = ncclFloat32, .op = op, .seed = 5, .ranks = 3, .data = data};
+        std::vector<float> result(count), one(count);
+        for (int rank = 0; rank < 3; ++rank) {
+          generate(recipe, rank, 77, count, one.data());
+          const float factor = op == Op::mulsum ? static_cast<float>(premul_scalar(rank)) : op == Op::avg ? 1 / 3.0F : 1;
+          for (size_t at = 0; at < count; ++at) result[at] += factor * one[at];
+        }
+        EXPECT_LT(deviation(recipe, 77, count, result.data()).nmse(), 1e-13);
+        for (float& element : result) element *= 1.25F;
+        EXPECT_NEAR(deviation(recipe, 77, count, result.data()).nmse(), 1.0 / 16, 1e-6);
+        EXPECT_GT(deviation(recipe, 78, count, result.data()).nmse(), 1);
+      }
+    }
+  }
+}
+
+TEST(Generator, DeviationOfNothingAndOfNaN) {
+  const Recipe recipe = {.type = ncclFloat32, .op = Op::sum, .seed = 5, .ranks = 2, .data = Data::gaussian};
+  EXPECT_EQ(deviation(recipe, 0, 0, nullptr).nmse(), 0);
+  const float wrong[2] = {1, std::numeric_limits<float>::quiet_NaN()};
+  EXPECT_TRUE(std::isnan(deviation(recipe, 0, 2, wrong).nmse()));
+  EXPECT_EQ((Deviation{.error = 1, .energy = 0}.nmse()), HUGE_VAL);
+}
+
 TEST(Generator, PremulScalarsAreOneAndTwo) {
   float single = 0;
   encode_premul_scalar(ncclFloat32, 1, &single);
