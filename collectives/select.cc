@@ -163,7 +163,7 @@ Result<Choice> Choices::choose(Collective collective, uint64_t bytes) const {
 
 namespace {
 
-/// Cells small enough that several fit into caches, and large enough that messages are not many.
+/// Cells small enough that several fit into caches, and large enough that messages are not many. The engine works on one at a stretch.
 constexpr uint64_t kCellElements = 64 * 1024;
 /// Plans grow with their cells.
 constexpr uint64_t kMostCells = 1024;
@@ -171,8 +171,9 @@ constexpr uint64_t kMostCells = 1024;
 /// A power of two, so that a range of sizes has one plan.
 uint32_t segments_for(const plan::Algorithm& algorithm, uint64_t ranks, uint64_t elements) {
   if (algorithm.tunables.empty()) return 1;
-  const uint64_t wanted = std::min(elements / ranks / kCellElements, kMostCells / ranks);
-  return std::clamp<uint32_t>(std::bit_floor(static_cast<uint32_t>(wanted)), 1, algorithm.tunables[0].max);
+  const uint64_t wanted = std::bit_ceil((elements / ranks + kCellElements - 1) / kCellElements);
+  const uint64_t most = std::min<uint64_t>(algorithm.tunables[0].max, std::bit_floor(kMostCells / ranks));
+  return static_cast<uint32_t>(std::max<uint64_t>(std::min(wanted, most), 1));
 }
 
 /// More than this, and everybody with everybody is too many messages.

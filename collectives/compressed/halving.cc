@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of encodings by recursive halving, with bits that grow from step to step. See phases.h.
-#include <algorithm>
-
 #include "collectives/compressed/phases.h"
 
 namespace isthmus::collectives {
 
-namespace {
-
-/// By halving and position: how many encodings its partial sums hold before it. They differ where sides are uneven.
-std::vector<std::vector<int32_t>> partial_sums(const Group& group, Pairing pairing) {
+GrowingHalvings growing_halvings(const Group& group, Pairing pairing) {
   std::vector<Halvings> paths;
   paths.reserve(static_cast<size_t>(group.size));
   for (int32_t at = 0; at < group.size; ++at) paths.push_back(halvings({.ranks = {}, .size = group.size, .position = at}, pairing));
-  std::vector<std::vector<int32_t>> held = {std::vector<int32_t>(paths.size(), 1)};
-  const auto longest = [](const Halvings& a, const Halvings& b) { return a.steps.size() < b.steps.size(); };
-  const size_t steps = std::max_element(paths.begin(), paths.end(), longest)->steps.size();
-  for (size_t step = 0; step < steps; ++step) {
-    const std::vector<int32_t> before = held.back();
-    std::vector<int32_t>& after = held.emplace_back(before);
+  GrowingHalvings result = {.path = paths[static_cast<size_t>(group.position)], .summands = {std::vector<int32_t>(paths.size(), 1)}};
+  for (size_t step = 0; step < result.path.steps.size(); ++step) {
+    const std::vector<int32_t> before = result.summands.back();
+    std::vector<int32_t>& after = result.summands.emplace_back(before);
     for (size_t at = 0; at < paths.size(); ++at) {
       if (step >= paths[at].steps.size()) continue;
       const Halving& halving = paths[at].steps[step];
@@ -26,14 +19,11 @@ std::vector<std::vector<int32_t>> partial_sums(const Group& group, Pairing pairi
       if (halving.helped >= 0) after[at] += before[static_cast<size_t>(halving.helped)];
     }
   }
-  return held;
+  return result;
 }
 
-}  // namespace
-
-void halving_sum(Builder& b, const Group& group, Pairing pairing, const Coded& coded, Chunks shares, uint32_t parts) {
-  const Halvings path = halvings(group, pairing);
-  const auto summands = partial_sums(group, pairing);
+void halving_sum(Builder& b, const Group& group, const GrowingHalvings& halvings, const Coded& coded, Chunks shares, uint32_t parts) {
+  const auto& [path, summands] = halvings;
   const auto me = static_cast<size_t>(group.position);
   Chunk held = on(coded.indices, joined(shares, 0, group.size));
   for (size_t at = 0; at < path.steps.size(); ++at) {
@@ -43,9 +33,7 @@ void halving_sum(Builder& b, const Group& group, Pairing pairing, const Coded& c
       if (at == 0) encode(b, coded, part);
       b.send(group.rank_at(step.partner >= 0 ? step.partner : step.helper), on(held, part));
     }
-    for (const Chunk& part : cut(mine, parts)) {
-      if (at == 0) encode(b, coded, part);
-    }
+    if (at == 0) encode(b, coded, mine);
     if (step.partner < 0) continue;
     const bool last = at + 1 == path.steps.size();
     const Chunk sum = last ? on(coded.sums, mine) : room_for(b, mine, summands[at + 1][me]);

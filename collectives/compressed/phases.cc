@@ -66,16 +66,27 @@ std::vector<Chunk> cut(const Chunk& whole, uint32_t parts) {
 
 void join_scales(Builder& b, const Group& group, const Coded& coded, const Chunk& cells) {
   if (!coded.scaled) return;
-  const Chunk measured = on(coded.measured, cells), joined = on(coded.scales, cells);
-  b.measure(measured, cells);
-  join(b, group, measured, joined);
+  measure(b, coded, cells);
+  join(b, group, on(coded.measured, cells), on(coded.scales, cells));
+}
+
+void measure(Builder& b, const Coded& coded, const Chunk& cells) {
+  for (uint32_t index = 0; index < cells.cells(); ++index) {
+    const Chunk cell = cell_of(cells, index);
+    b.measure(on(coded.measured, cell), cell);
+  }
 }
 
 void join(Builder& b, const Group& group, const Chunk& from, const Chunk& to) {
   group.size <= kMostDirect ? join_directly(b, group, from, to) : doubling_of_scales(b, group, from, to);
 }
 
-void encode(Builder& b, const Coded& coded, const Chunk& cells) { b.encode(on(coded.indices, cells), cells, on(coded.scales, cells)); }
+void encode(Builder& b, const Coded& coded, const Chunk& cells) {
+  for (uint32_t index = 0; index < cells.cells(); ++index) {
+    const Chunk cell = cell_of(cells, index);
+    b.encode(on(coded.indices, cell), cell, on(coded.scales, cell));
+  }
+}
 
 void decode(Builder& b, const Group& all, const Coded& coded, const Chunk& cells) {
   for (uint32_t index = 0; index < cells.cells(); ++index) {

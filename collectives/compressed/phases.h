@@ -36,9 +36,13 @@ std::vector<Chunk> cells_of(Chunks blocks, uint32_t index);
 void join_scales(Builder& b, const Group& group, const Coded& coded, const Chunk& cells);
 /// Joins the scales in `from` over the group, into `to`.
 void join(Builder& b, const Group& group, const Chunk& from, const Chunk& to);
-/// Encodes a chunk's elements by the joined scales.
+// What follows goes cell by cell, so that the first cells are on their way while the next are worked on.
+
+/// Measures the scales of a chunk's elements.
+void measure(Builder& b, const Coded& coded, const Chunk& cells);
+/// Encodes them by the joined scales.
 void encode(Builder& b, const Coded& coded, const Chunk& cells);
-/// Decodes the complete sums of a chunk's cells, one by one, into `out`.
+/// Decodes their complete sums into `out`.
 void decode(Builder& b, const Group& all, const Coded& coded, const Chunk& cells);
 
 /// The result of a rank by itself: what it gave, exactly.
@@ -61,7 +65,7 @@ using Summing = std::function<void(const Coded& coded, Chunks shares)>;
 void coded_allreduce(const Shape& shape, Builder& b, int32_t parts, const Summing& sum);
 /// A reduce-scatter whose blocks have one cell a segment. The scales of all segments of some blocks are one chunk, so they go first.
 void coded_reduce_scatter(const Shape& shape, Builder& b, const Summing& sum);
-/// reduce-scatter: joins the scales of all blocks, some blocks at a time, but scaled input all at once: its copy is one chunk then.
+/// reduce-scatter: joins the scales of all blocks, some blocks at a time.
 void join_scales_of_blocks(const Shape& shape, Builder& b, const Coded& coded);
 
 // --- sums of encodings ---------------------------------------------------------------------------------------------------------------
@@ -77,9 +81,17 @@ void direct_sum(Builder& b, const Group& group, const Coded& coded, Chunks share
 /// Partial sums of a share go once around the ring and end at the share's position.
 void ring_sum(Builder& b, const Group& group, const Coded& coded, Chunks shares);
 
+/// The halvings of a position, and by halving and position: how many encodings its partial sums hold before it. They differ where sides are
+/// uneven.
+struct GrowingHalvings {
+  Halvings path;
+  std::vector<std::vector<int32_t>> summands;
+};
+GrowingHalvings growing_halvings(const Group& group, Pairing pairing);
+
 /// Sums of ever smaller sets of shares, as halving_reduce_scatter. Messages are cut into up to `parts` parts, so that adding the first goes
 /// on while the next are on their way.
-void halving_sum(Builder& b, const Group& group, Pairing pairing, const Coded& coded, Chunks shares, uint32_t parts);
+void halving_sum(Builder& b, const Group& group, const GrowingHalvings& halvings, const Coded& coded, Chunks shares, uint32_t parts);
 
 /// Everybody sends its encoding of the cells to position `home`, which adds them in `sum`. Where the sum then lies there: by itself, a
 /// rank has nothing to add to its encoding.

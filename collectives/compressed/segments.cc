@@ -37,7 +37,7 @@ void coded_allreduce(const Shape& shape, Builder& b, int32_t parts, const Summin
 void join_scales_of_blocks(const Shape& shape, Builder& b, const Coded& coded) {
   const Group all = everyone(shape);
   const std::vector<Chunk> blocks = shares(coded.in, all.size);
-  const auto ranks = static_cast<uint32_t>(all.size), parts = shape.map_in ? 1 : std::min({ranks, shape.segments, kMostScaleParts});
+  const auto ranks = static_cast<uint32_t>(all.size), parts = std::min({ranks, shape.segments, kMostScaleParts});
   for (uint32_t part = 0; part < parts; ++part) {
     const uint32_t begin = part * ranks / parts, end = (part + 1) * ranks / parts;
     join_scales(b, all, coded, joined(blocks, static_cast<int32_t>(begin), static_cast<int32_t>(end)));

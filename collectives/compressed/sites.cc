@@ -74,8 +74,7 @@ void join_share(Builder& b, const Sites& sites, const Coded& coded, const Chunk&
 void join_scales_by_site(Builder& b, const Sites& sites, const Coded& coded, Chunks shares) {
   if (!coded.scaled) return;
   const Group inside = sites.inside();
-  const Chunk whole = joined(shares, 0, sites.leaders);
-  b.measure(on(coded.measured, whole), whole);
+  measure(b, coded, joined(shares, 0, sites.leaders));
   const auto others_shares = [&](auto&& use) {
     for (int32_t distance = 1; distance <= sites.leaders; ++distance) {
       const int32_t home = (sites.place + distance) % sites.leaders;

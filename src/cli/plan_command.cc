@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "codec/named.h"
 #include "collectives/registry.h"
 #include "plan/builder.h"
 #include "plan/cost.h"
@@ -17,10 +18,10 @@ namespace isthmus::cli {
 namespace {
 
 struct PlanWords {
-  std::string algorithm, op = "sum", format = "text";
+  std::string algorithm, op = "sum", format = "text", codec = "none";
   int32_t ranks = 2;
   std::optional<int32_t> rank;
-  int32_t root = 0;
+  int32_t root = 0, sites = 1;
   uint32_t segments = 1;
   bool in_place = false;
   std::string bytes = "1M";  // trace: of the larger buffer
@@ -30,10 +31,10 @@ struct PlanWords {
 constexpr size_t kElementBytes = 4;
 
 /// The full name of the algorithm that may have been meant, or "".
-std::string nearest_algorithm(std::string_view name) {
+std::string nearest_algorithm(collectives::Algorithms list, std::string_view name) {
   std::vector<std::string> full;
   std::vector<std::string_view> candidates;
-  for (const plan::Algorithm* algorithm : collectives::registry()) {
+  for (const plan::Algorithm* algorithm : list) {
     full.push_back(fmt::format("{}:{}", name_of(algorithm->collective), algorithm->name));
     candidates.push_back(algorithm->name);
   }
@@ -42,9 +43,9 @@ std::string nearest_algorithm(std::string_view name) {
 }
 
 /// "allreduce:ring", or "ring" where only one collective has an algorithm of that name.
-Result<const plan::Algorithm*> find_algorithm(std::string_view name) {
+Result<const plan::Algorithm*> find_algorithm(collectives::Algorithms list, std::string_view name) {
   const plan::Algorithm* found = nullptr;
-  for (const plan::Algorithm* algorithm : collectives::registry()) {
+  for (const plan::Algorithm* algorithm : list) {
     const std::string full = fmt::format("{}:{}", name_of(algorithm->collective), algorithm->name);
     if (name == full) return algorithm;
     if (name != algorithm->name) continue;
@@ -55,7 +56,7 @@ Result<const plan::Algorithm*> find_algorithm(std::string_view name) {
     found = algorithm;
   }
   if (found != nullptr) return found;
-  const std::string meant = nearest_algorithm(name);
+  const std::string meant = nearest_algorithm(list, name);
   return invalid_argument(fmt::format("there is no algorithm '{}'{}; 'isthmus algorithms' lists them", name,
                                       meant.empty() ? "" : fmt::format(", but there is '{}'", meant)));
 }
@@ -67,12 +68,23 @@ Result<ReduceOp> find_op(std::string_view name) {
   return invalid_argument(fmt::format("--op: '{}' is none of sum, prod, max, min, avg", name));
 }
 
-Result<std::vector<plan::Plan>> build_world(const PlanWords& words) {
-  ISTHMUS_ASSIGN(const plan::Algorithm* algorithm, find_algorithm(words.algorithm));
+/// As even as can be, neighbours together.
+std::vector<int32_t> sites_of(const PlanWords& words) {
+  std::vector<int32_t> sites;
+  for (int32_t rank = 0; rank < words.ranks; ++rank) sites.push_back(static_cast<int32_t>(int64_t{rank} * words.sites / words.ranks));
+  return sites;
+}
+
+/// `codecs` holds the codec that the plans refer to.
+Result<std::vector<plan::Plan>> build_world(const PlanWords& words, codec::Codecs& codecs) {
+  ISTHMUS_ASSIGN(const codec::Named* named, codecs.get(words.codec, static_cast<uint32_t>(words.ranks)));
+  const collectives::Algorithms list = named->codec == nullptr ? collectives::registry() : collectives::compressed_registry();
+  ISTHMUS_ASSIGN(const plan::Algorithm* algorithm, find_algorithm(list, words.algorithm));
   ISTHMUS_ASSIGN(const ReduceOp op, find_op(words.op));
   if (is_rooted(algorithm->collective) && words.root >= words.ranks) {
     return invalid_argument(fmt::format("--root {}: there are only ranks 0 to {}", words.root, words.ranks - 1));
   }
+  const std::vector<int32_t> sites = sites_of(words);
   std::vector<plan::Plan> world;
   for (int32_t rank = 0; rank < words.ranks; ++rank) {
     const plan::Shape shape = {.collective = algorithm->collective,
@@ -80,7 +92,9 @@ Result<std::vector<plan::Plan>> build_world(const PlanWords& words) {
                                .root = is_rooted(algorithm->collective) ? words.root : -1,
                                .in_place = words.in_place,
                                .op = op,
-                               .segments = words.segments};
+                               .segments = words.segments,
+                               .codec = named->codec,
+                               .sites = sites};
     ISTHMUS_ASSIGN(world.emplace_back(), plan::build(*algorithm, shape));
   }
   return world;
@@ -101,7 +115,8 @@ Status show(const PlanWords& words) {
   if (words.rank && *words.rank >= words.ranks) {
     return invalid_argument(fmt::format("--rank {}: there are only ranks 0 to {}", *words.rank, words.ranks - 1));
   }
-  ISTHMUS_ASSIGN(const std::vector<plan::Plan> world, build_world(words));
+  codec::Codecs codecs;
+  ISTHMUS_ASSIGN(const std::vector<plan::Plan> world, build_world(words, codecs));
   if (words.format == "dot") {
     fmt::print("{}", plan::to_dot(world));
     return {};
@@ -131,6 +146,11 @@ void add_plan(CLI::App& app, Outcome& outcome) {
   command->add_option("--root", words->root, "Root, for broadcast and reduce")->check(CLI::Range(0, 4095))->capture_default_str();
   command->add_option("--op", words->op, "sum, prod, max, min or avg")->capture_default_str();
   command->add_option("--segments", words->segments, "Pipeline segments, for algorithms that have them")->capture_default_str();
+  command->add_option("--codec", words->codec, "none, or what a compressed algorithm sends: thc, bf16, int8, int4, thc:b=8...")
+      ->capture_default_str();
+  command->add_option("--sites", words->sites, "Sets of ranks that are close to each other, for hierarchies")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   command->add_flag("--in-place", words->in_place, "For one buffer that is input and output");
   command->add_option("--format", words->format, "text; of all ranks: dot (Graphviz), trace (Chrome's, of a run on modelled links)")
       ->check(CLI::IsMember({"text", "dot", "trace"}))

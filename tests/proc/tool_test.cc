@@ -62,6 +62,13 @@ TEST(Tool, ShowsPlans) {
   EXPECT_THAT(all.output, HasSubstr("recv_reduce"));
   const Ended one = tool({"plan", "show", "chain", "-n", "3", "--rank", "1", "--root", "2"});
   EXPECT_EQ(one.exit_code, 2) << "chain is an algorithm of broadcast and of reduce";
+  const Ended coded = tool({"plan", "show", "allreduce:hierarchy", "-n", "4", "--codec", "thc:b=8", "--sites", "2", "--rank", "3"});
+  EXPECT_EQ(coded.exit_code, 0) << coded.output;
+  EXPECT_THAT(coded.output, HasSubstr("accumulate"));
+  EXPECT_THAT(coded.output, HasSubstr("level 1"));
+  const Ended no_codec = tool({"plan", "show", "two_shot", "--codec", "thc"});
+  EXPECT_EQ(no_codec.exit_code, 2);
+  EXPECT_THAT(no_codec.output, HasSubstr("needs a codec whose encodings have their own scales, but codec thc is asked for"));
   const Ended dot = tool({"plan", "show", "broadcast:chain", "-n", "3", "--root", "2", "--format", "dot"});
   EXPECT_THAT(dot.output, HasSubstr("digraph"));
   const Ended trace = tool({"plan", "show", "reduce_scatter:ring", "-n", "3", "--format", "trace", "--bytes", "3M"});

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,43 @@ TEST(Compressed, AllThatAddGiveTheSameBits) {
   }
 }
 
+/// Bytes that leave a site.
+uint64_t bytes_across(const std::vector<Plan>& world, std::span<const int32_t> sites, uint64_t count, bool& levels_tell) {
+  plan::Binding binding;
+  plan::bind(world[0].grid, count, binding);
+  uint64_t bytes = 0;
+  for (const Plan& plan : world) {
+    for (const plan::Step& step : plan.steps) {
+      if (step.kind != StepKind::send) continue;
+      const bool crosses = sites[static_cast<size_t>(plan.rank)] != sites[static_cast<size_t>(step.peer)];
+      if (crosses) bytes += plan::chunk_bytes(plan, step.src(), binding, sizeof(float));
+      levels_tell = levels_tell && crosses == (step.level == 1);
+    }
+  }
+  return bytes;
+}
+
+TEST(Compressed, HierarchiesSendEachSitesSumOnce) {
+  const std::vector<int32_t> sites = {0, 1, 1, 0, 1, 1, 0, 1};  // of 3 and 5 ranks
+  const auto thc = codec::make_thc({.granularity = 15, .group = 1024}, 8);
+  ASSERT_TRUE(thc.ok()) << thc.status().text();
+  const codec::Codec& codec = (*thc)->codec;
+  constexpr uint64_t kElements = 48 * 1024;
+  const auto bytes = [&](uint32_t summands) { return codec.encoded_bytes(codec, kElements, summands); };
+  const uint64_t scales = codec.scale_bytes(codec, kElements);
+  Shape shape = {.group = {.ranks = {}, .size = 8}, .codec = &codec, .sites = sites};
+
+  bool levels_tell = true;
+  const auto whole = world_of(*find_compressed(Collective::allreduce, "hierarchy"), shape);
+  EXPECT_EQ(bytes_across(whole, sites, kElements, levels_tell), (bytes(3) + bytes(5)) / 2 + bytes(8) + 2 * scales)
+      << "half of each site's sum, each half of the total, and the scales of both";
+  shape.collective = Collective::reduce_scatter;
+  const auto scattered = world_of(*find_compressed(Collective::reduce_scatter, "hierarchy"), shape);
+  EXPECT_EQ(bytes_across(scattered, sites, kElements / 8, levels_tell), (5 * bytes(3) + 3 * bytes(5)) / 8 + 2 * scales)
+      << "the small site's sums of the large one's blocks, and the other way around";
+  EXPECT_TRUE(levels_tell);
+}
+
 class CompressedTest : public testing::TestWithParam<const Algorithm*> {};
 
 Shape shape_for(const Algorithm& algorithm, int32_t ranks) {
@@ -134,12 +172,14 @@ std::string chosen(const Call& call, std::string_view forced = {}) {
   return choice.ok() ? fmt::format("{}/{}", choice->algorithm->name, choice->segments) : choice.status().text();
 }
 
-TEST(ChooseCompressed, MakesCellsOf64KiElements) {
+TEST(ChooseCompressed, MakesCellsOfUpTo64KiElements) {
   EXPECT_EQ(chosen({.elements = 0}), "direct/1");
-  EXPECT_EQ(chosen({.elements = 3 << 19}), "direct/2");
+  EXPECT_EQ(chosen({.elements = 1 << 19}), "direct/1");
+  EXPECT_EQ(chosen({.elements = (1 << 19) + 8}), "direct/2");
   EXPECT_EQ(chosen({.elements = 1 << 21}), "direct/4");
   EXPECT_EQ(chosen({.elements = uint64_t{1} << 40}), "direct/64");
   EXPECT_EQ(chosen({.ranks = 32, .elements = uint64_t{1} << 40}), "direct/32") << "plans stay small";
+  EXPECT_EQ(chosen({.ranks = 2000, .elements = uint64_t{1} << 40}), "halving/1");
 }
 
 TEST(ChooseCompressed, GoesByCodecRanksAndSites) {

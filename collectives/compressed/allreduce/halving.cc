@@ -11,11 +11,11 @@ constexpr plan::Tunable kTunables[] = {{"segments", 1, 64}};
 
 void emit(const Shape& shape, Builder& b) {
   const Group all = everyone(shape);
-  const Halvings path = halvings(all, Pairing::near);
+  const GrowingHalvings halvings = growing_halvings(all, Pairing::near);
   coded_allreduce(shape, b, all.size, [&](const Coded& coded, Chunks shares) {
-    halving_sum(b, all, Pairing::near, coded, shares, 1);
+    halving_sum(b, all, halvings, coded, shares, 1);
     const std::vector<Chunk> sums = on(coded.sums, shares);
-    doubling_allgather(b, all, path, sums[static_cast<size_t>(path.share)], sums);
+    doubling_allgather(b, all, halvings.path, sums[static_cast<size_t>(halvings.path.share)], sums);
   });
 }
 

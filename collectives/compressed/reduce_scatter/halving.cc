@@ -15,7 +15,7 @@ void emit(const Shape& shape, Builder& b) {
   const Coded coded = open_coded(shape, b, shape.segments);
   join_scales_of_blocks(shape, b, coded);
   const std::vector<Chunk> blocks = shares(coded.in, all.size);
-  halving_sum(b, all, Pairing::far, coded, blocks, shape.segments);
+  halving_sum(b, all, growing_halvings(all, Pairing::far), coded, blocks, shape.segments);
   decode(b, all, coded, blocks[static_cast<size_t>(all.position)]);
 }
 
