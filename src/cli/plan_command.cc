@@ -71,6 +71,7 @@ Result<ReduceOp> find_op(std::string_view name) {
 /// As even as can be, neighbours together.
 std::vector<int32_t> sites_of(const PlanWords& words) {
   std::vector<int32_t> sites;
+  sites.reserve(static_cast<size_t>(words.ranks));
   for (int32_t rank = 0; rank < words.ranks; ++rank) sites.push_back(static_cast<int32_t>(int64_t{rank} * words.sites / words.ranks));
   return sites;
 }
