@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of the codecs on one thread over 64 MiB of float32, in elements, beside a copy of the same elements; every target, 8 ranks;
-// results are stored past the caches, as the copy does. Read the counters "items_per_second" as ratios within one run:
-//   codec_bench --benchmark_filter='avx512|copy' --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
+// Speed of the codecs on one thread over 64 MiB of float32, in elements, beside a copy of the same elements; every target; thc for 2, 4, 8
+// and 16 ranks, which have g=127, 63, 31 and 15. Results are stored past the caches, as the copy does. Read the counters
+// "items_per_second" as ratios within one run:
+//   codec_bench --benchmark_filter='avx2|copy' --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "kernels/reduce.h"
 
@@ -15,7 +18,6 @@ namespace isthmus::kernels {
 namespace {
 
 constexpr size_t kElements = 16 << 20;
-constexpr uint32_t kRanks = 8;
 
 struct Work {
   alignas(64) float data[codec::kMaxGroup];
@@ -30,7 +32,7 @@ struct World {
   decltype(memory(1)) in = memory(kElements * 4), out = memory(kElements * 4), encoded = memory(kElements * 2), sum = memory(kElements);
   std::unique_ptr<const codec::Thc> thc;
 
-  explicit World(const codec::ThcConfig& config) : thc(codec::make_thc(config, kRanks).value()) {
+  explicit World(uint32_t ranks) : thc(codec::make_thc({}, ranks).value()) {
     auto* values = static_cast<float*>(in.get());
     uint32_t state = 1;
     for (size_t i = 0; i < kElements; ++i) {
@@ -41,6 +43,7 @@ struct World {
     std::memset(encoded.get(), 1, kElements * 2);
     std::memset(sum.get(), 1, kElements);
   }
+  [[nodiscard]] CodecKey key() const { return {.seed = 7, .op = 3, .rank = 1, .ranks = thc->ranks}; }
   template <class Function>
   void for_groups(const Function& function) const {
     const uint32_t group = thc->config.group;
@@ -50,8 +53,6 @@ struct World {
     return {.data = static_cast<const float*>(in.get()) + first, .type = DataType::float32, .count = thc->config.group};
   }
 };
-
-constexpr CodecKey kKey = {.seed = 7, .op = 3, .rank = 1, .ranks = kRanks};
 
 void measure(const World& world, const Target& target, Work& work) {
   world.for_groups([&](size_t first, const ThcPlace& place) {
@@ -63,23 +64,23 @@ void measure(const World& world, const Target& target, Work& work) {
 void encode(const World& world, const Target& target, Work& work) {
   world.for_groups([&](size_t first, const ThcPlace& place) {
     const float scale = thc_measure(target, world.input(first), place.elements, work.data);
-    thc_encode(target, static_cast<uint8_t*>(world.encoded.get()) + first / 2, 1, world.input(first), nullptr, *world.thc, kKey, place,
-               1.02F * scale, work.data);
+    thc_encode(target, static_cast<uint8_t*>(world.encoded.get()) + first / 2, 1, world.input(first), nullptr, *world.thc, world.key(),
+               place, 1.02F * scale, work.data);
   });
 }
 
 void accumulate(const World& world, const Target& target, Work&) {
   auto* sum = static_cast<uint8_t*>(world.sum.get());
-  target.thc.accumulate(sum, kRanks, sum, kRanks, static_cast<const uint8_t*>(world.encoded.get()), 1, kElements / codec::kUnitElements,
-                        *world.thc);
+  target.thc.accumulate(sum, world.thc->ranks, sum, world.thc->ranks, static_cast<const uint8_t*>(world.encoded.get()), 1,
+                        kElements / codec::kUnitElements, *world.thc);
 }
 
 void decode(const World& world, const Target& target, Work& work) {
   world.for_groups([&](size_t first, const ThcPlace& place) {
     const CodecOutput out = {
         .data = static_cast<float*>(world.out.get()) + first, .type = DataType::float32, .count = place.elements, .past_caches = true};
-    thc_decode(target, out, static_cast<const uint8_t*>(world.sum.get()) + first, kRanks, kRanks, 1, *world.thc, kKey, place, 0.5F,
-               work.data);
+    thc_decode(target, out, static_cast<const uint8_t*>(world.sum.get()) + first, world.thc->ranks, world.thc->ranks, 1, *world.thc,
+               world.key(), place, 0.5F, work.data);
   });
 }
 
@@ -94,7 +95,7 @@ void encode_pieces(const World& world, const Target& target, Work& work, const c
   for (size_t first = 0; first < kElements; first += codec::kPieceElements) {
     const CodecInput in = {
         .data = static_cast<const float*>(world.in.get()) + first, .type = DataType::float32, .count = codec::kPieceElements};
-    baseline_encode(target, codec, encoded + codec.encoded_bytes(codec, first, 1), in, nullptr, kKey, first, work.data);
+    baseline_encode(target, codec, encoded + codec.encoded_bytes(codec, first, 1), in, nullptr, world.key(), first, work.data);
   }
 }
 
@@ -135,20 +136,22 @@ void add(const std::string& name, Function function, const World& world, const T
 
 int main(int argc, char** argv) {
   using namespace isthmus::kernels;
-  const World table({}), identity({.granularity = 15});
-  add("copy", copy, table, select_target());
+  std::vector<std::unique_ptr<World>> worlds;
+  for (const uint32_t ranks : {2U, 4U, 8U, 16U}) worlds.push_back(std::make_unique<World>(ranks));
+  add("copy", copy, *worlds[0], select_target());
   for (const Target* target : available_targets()) {
-    for (const auto& [name, world] : {std::pair{"g=31", &table}, {"g=15", &identity}}) {
-      add(fmt::format("measure/{}/{}", name, target->name), measure, *world, *target);
-      add(fmt::format("encode/{}/{}", name, target->name), encode, *world, *target);
-      add(fmt::format("accumulate/{}/{}", name, target->name), accumulate, *world, *target);
-      add(fmt::format("decode/{}/{}", name, target->name), decode, *world, *target);
-      add(fmt::format("encode_decode/{}/{}", name, target->name), both, *world, *target);
+    for (const auto& world : worlds) {
+      const std::string configuration = fmt::format("g={}/{}", world->thc->config.granularity, target->name);
+      add("measure/" + configuration, measure, *world, *target);
+      add("encode/" + configuration, encode, *world, *target);
+      add("accumulate/" + configuration, accumulate, *world, *target);
+      add("decode/" + configuration, decode, *world, *target);
+      add("encode_decode/" + configuration, both, *world, *target);
     }
     for (const isthmus::codec::Codec* codec : isthmus::codec::registry()) {
-      add(fmt::format("encode/{}/{}", codec->name, target->name), encode_pieces, table, *target, codec);
-      add(fmt::format("decode/{}/{}", codec->name, target->name), decode_pieces, table, *target, codec);
-      add(fmt::format("encode_decode/{}/{}", codec->name, target->name), both_pieces, table, *target, codec);
+      add(fmt::format("encode/{}/{}", codec->name, target->name), encode_pieces, *worlds[2], *target, codec);
+      add(fmt::format("decode/{}/{}", codec->name, target->name), decode_pieces, *worlds[2], *target, codec);
+      add(fmt::format("encode_decode/{}/{}", codec->name, target->name), both_pieces, *worlds[2], *target, codec);
     }
   }
   benchmark::Initialize(&argc, argv);

@@ -72,6 +72,10 @@ void fill_tables(Thc& thc) {
   thc.uniform = config.granularity == thc.levels() - 1;
   thc.gap.fill(1);
   for (uint32_t i = 0; i + 1 < thc.levels(); ++i) thc.gap[i] = static_cast<uint8_t>(thc.table[i + 1] - thc.table[i]);
+  for (uint32_t v = 0, i = 0; v < thc.below.size(); ++v) {
+    while (i + 1 < thc.levels() && thc.table[i + 1] <= v) ++i;
+    thc.below[v] = static_cast<uint8_t>(i);
+  }
   for (uint32_t i = 0; i <= Thc::kPrescaleSteps; ++i) {
     thc.prescale[i] = config.prescale ? static_cast<float>(prescale_factor(thc.clamp, i * (1.0 / Thc::kPrescaleSteps))) : 1.0F;
   }

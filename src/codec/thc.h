@@ -76,6 +76,7 @@ struct Thc {
   bool uniform;                    ///< table[i] == i
   std::array<uint8_t, 256> table;  ///< of 2^bits values from 0 to the granularity, mirrored: table[i] + table[last - i] == granularity
   std::array<uint8_t, 256> gap;    ///< table[i + 1] - table[i]; 1 after the last
+  std::array<uint8_t, 256> below;  ///< below[v]: the greatest i with table[i] <= v
   std::array<float, kPrescaleSteps + 1> prescale;  ///< the factor for own scale / common scale = i / kPrescaleSteps; all 1 if switched off
   uint64_t hash;                                   ///< equal on ranks that may add each other's encodings
   Codec codec;                                     ///< its `thc` is this object

@@ -105,11 +105,12 @@ HWY_INLINE void encode_bf16_run(uint16_t* dst, const float* from, const uint32_t
 
 inline void encode_bf16(uint8_t* dst, const float* from, uint32_t elements, const CodecKey& key, uint64_t position) {
   const uint32_t counter[3] = {low_counter(key.op), key.rank, stream_counter(Stream::rounding, key.op)};
+  const Tiles tiles(key.seed, counter);
   auto* to = reinterpret_cast<uint16_t*>(dst);
   HWY_ALIGN uint32_t words[kTileWords];
   for (uint32_t i = 0, run = 0; i < elements; i += run) {
     const auto at = static_cast<uint32_t>((position + i) % kRoundingTile), place = at % kTileWords;
-    if (i == 0 || at == 0) philox_tile(words, key.seed, (position + i) / kRoundingTile, counter);
+    if (i == 0 || at == 0) tiles.make(words, (position + i) / kRoundingTile);
     run = elements - i < kTileWords - place ? elements - i : kTileWords - place;
     if (at < kTileWords) {
       encode_bf16_run<false>(to + i, from + i, words + place, run);

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The homomorphic codec's vector kernels, second part: quantising, planes of bits, sums, and the table. Included by simd_reduce.h,
+// The homomorphic codec's vector kernels, third part: quantising, planes of bits, sums, and the table. Included by simd_reduce.h,
 // inside objects compiled for one instruction set. Bytes are in storage order (thc_layout.h) everywhere, so nothing crosses lanes.
 // Results equal thc_arithmetic.h bit for bit. Nothing here can fail.
 #pragma once
 
 #include <cstring>
 
-#include "kernels/simd_thc_rotate.h"
+#include "kernels/simd_thc_sums.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isthmus::kernels::HWY_NAMESPACE {
 namespace {
-
-inline constexpr uint32_t kUnit = codec::kUnitElements;
-
-/// Bytes, at most kBytes of them.
-template <uint32_t kBytes = HWY_MAX_BYTES>
-using ByteTag = hn::CappedTag<uint8_t, kBytes>;
-using ByteVector = hn::Vec<ByteTag<>>;
 
 template <int kBits, class V>
 HWY_INLINE V shift_bytes_right(V v) {  // the caller masks what comes from the neighbour
@@ -143,72 +136,142 @@ HWY_INLINE WordVector fixed_point(FloatVector y, FloatVector factor, FloatVector
   return hn::BitCast(WordTag(), hn::Add(clamped, hn::Set(df, 8388608.0F)));
 }
 
-/// `one` in every lane where a > b.
-template <class V>
-HWY_INLINE V one_where_greater(V a, V b, V one) {
-  return hn::IfThenElseZero(hn::Gt(a, b), one);
-}
+using UnsignedShortTag = hn::Repartition<uint16_t, WordTag>;
+using UnsignedShortVector = hn::Vec<UnsignedShortTag>;
 
-/// Indices of bytes with integer part `whole`, fraction `part` and dither `r`.
-template <uint32_t kLevels>
-HWY_INLINE ByteVector quantise_bytes(ByteVector whole, ByteVector part, ByteVector r, const Tables& tables) {
-  const ByteTag<> d;
-  const hn::Repartition<uint16_t, ByteTag<>> d16;
-  ByteVector k = hn::Zero(d);
-  for (uint32_t step = kLevels / 2; step > 0; step /= 2) {
-    const ByteVector candidate = hn::Or(k, hn::Set(d, static_cast<uint8_t>(step)));
-    const ByteVector least = hn::TableLookupBytes(tables.table, candidate);
-    k = hn::IfThenElse(hn::Eq(hn::Max(whole, least), whole), candidate, k);
+/// How to find the greatest k with table[k] <= whole, for a table of at most 16 values.
+struct Search {
+  HWY_ALIGN uint8_t first[16];   ///< for the numbers up to 15, or for whole >> shift: the greatest k that it may be
+  HWY_ALIGN uint8_t second[16];  ///< for those from 16 on
+  bool direct;                   ///< first and second have every number
+  int shift = 0;
+  uint32_t steps = 0;  ///< how often that k may have to go down by one
+
+  HWY_INLINE explicit Search(const codec::Thc& thc) : direct(thc.config.granularity < 32) {
+    const auto* below = reinterpret_cast<const uint8_t*>(&thc.below);
+    std::memcpy(first, below, 16);
+    std::memcpy(second, below + 16, 16);
+    if (direct) return;
+    while (thc.config.granularity >> shift >= 16) ++shift;
+    for (uint32_t cell = 0; cell < 16; ++cell) {
+      const uint32_t low = below[cell << shift], high = below[((cell + 1) << shift) - 1];
+      first[cell] = static_cast<uint8_t>(high);
+      steps = high - low > steps ? high - low : steps;
+    }
   }
-  const auto rest = hn::BitCast(d16, hn::Sub(whole, hn::TableLookupBytes(tables.table, k)));
-  const auto gap = hn::BitCast(d16, hn::TableLookupBytes(tables.gap, k));
-  const auto low = hn::BitCast(d16, part), dither = hn::BitCast(d16, r);
-  const auto mask = hn::Set(d16, uint16_t{0xff});
-  const auto even_gap = hn::And(gap, mask), odd_gap = hn::ShiftRight<8>(gap);
-  const auto even_bound = hn::Add(hn::Mul(hn::And(dither, mask), even_gap), hn::ShiftRight<1>(even_gap));
-  const auto odd_bound = hn::Add(hn::Mul(hn::ShiftRight<8>(dither), odd_gap), hn::ShiftRight<1>(odd_gap));
-  const auto even_rest = hn::Or(hn::And(low, mask), hn::ShiftLeft<8>(rest));
-  const auto odd_rest = hn::Or(hn::ShiftRight<8>(low), hn::AndNot(mask, rest));
-  const auto ups = hn::Or(one_where_greater(even_rest, even_bound, hn::Set(d16, uint16_t{1})),
-                          one_where_greater(odd_rest, odd_bound, hn::Set(d16, uint16_t{0x100})));
-  return hn::Add(k, hn::BitCast(d, ups));
+};
+
+/// Whether a product of a gap and a dither byte fits 16 bits with a sign.
+HWY_INLINE bool has_small_gaps(const codec::Thc& thc) {
+  const auto* table = reinterpret_cast<const uint8_t*>(&thc.table);
+  if (thc.config.granularity < 128) return true;
+  for (uint32_t k = 1; k < thc.levels(); ++k) {
+    if (table[k] - table[k - 1] > 127) return false;
+  }
+  return true;
 }
 
-/// kLevels 0: the identity of any size.
-template <uint32_t kLevels>
-HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, bool values, const float* from, const Tables& tables, const CodecKey& key,
-                               const ThcPlace& place, const ThcQuantiser& q) {
+/// Indices into tables, made of fixed-point coordinates and dither bytes.
+template <bool kDirect>
+class TableQuantiser {
+ public:
+  HWY_INLINE TableQuantiser(const Tables& tables, const Search& search, uint8_t stratum)
+      : tables_(tables),
+        first_(hn::LoadDup128(ByteTag<>(), search.first)),
+        second_(hn::LoadDup128(ByteTag<>(), search.second)),
+        half_gap_(hn::And(shift_bytes_right<1>(tables.gap), hn::Set(ByteTag<>(), uint8_t{0x7f}))),
+        bias_(hn::Set(ByteTag<>(), uint8_t{0x70})),
+        sixteen_(hn::Set(ByteTag<>(), uint8_t{16})),
+        cell_(hn::Set(ByteTag<>(), static_cast<uint8_t>(0xffU >> search.shift))),
+        stratum_(hn::Set(ByteTag<>(), stratum)),
+        shift_(search.shift),
+        steps_(search.steps) {}
+
+  /// Of coordinates in the 16-bit halves of `even` and `odd`, the bytes of that parity.
+  HWY_INLINE ByteVector operator()(UnsignedShortVector even, UnsignedShortVector odd, ByteVector random) const {
+    const ByteTag<> d8;
+    const UnsignedShortTag d16;
+    const UnsignedShortVector low = hn::Set(d16, uint16_t{0xff});
+    const ByteVector dither = hn::Add(random, stratum_);
+    const ByteVector k = below(hn::OddEven(hn::BitCast(d8, odd), hn::ShiftRightBytes<1>(d8, hn::BitCast(d8, even))));
+    const ByteVector base = hn::TableLookupBytes(tables_.table, k), half_gap = hn::TableLookupBytes(half_gap_, k);
+    const auto gap = hn::BitCast(d16, hn::TableLookupBytes(tables_.gap, k));
+    // Up where dither gap < u - 256 base - half_gap.
+    const ByteVector even_base = hn::OddEven(hn::ShiftLeftBytes<1>(d8, base), half_gap);
+    const ByteVector odd_base = hn::OddEven(base, hn::ShiftRightBytes<1>(d8, half_gap));
+    const auto is_up = [&](UnsignedShortVector u, ByteVector from, UnsignedShortVector factors) HWY_ATTR {
+      const ShortTag di;
+      const ShortVector rest = hn::BitCast(di, hn::Sub(u, hn::BitCast(d16, from)));
+      return hn::BitCast(d8, hn::VecFromMask(di, hn::Gt(rest, multiply_bytes_in_pairs(dither, hn::BitCast(d8, factors)))));
+    };
+    const ByteVector up = hn::OddEven(is_up(odd, odd_base, hn::AndNot(low, gap)), is_up(even, even_base, hn::And(gap, low)));
+    return hn::Sub(k, up);
+  }
+
+ private:
+  /// The greatest k with table[k] <= whole.
+  HWY_INLINE ByteVector below(ByteVector whole) const {
+    const ByteTag<> d8;
+    if constexpr (kDirect) {  // lookups give 0 where bit 7 is set
+      const ByteVector k = hn::TableLookupBytes(first_, hn::SaturatedAdd(whole, bias_));
+      return hn::Or(k, hn::TableLookupBytes(second_, hn::Sub(whole, sixteen_)));
+    }
+    ByteVector k = hn::TableLookupBytes(first_, hn::And(shift_bytes(whole, -shift_), cell_));
+    for (uint32_t step = 0; step < steps_; ++step) {
+      const ByteVector above = hn::SaturatedSub(hn::TableLookupBytes(tables_.table, k), whole);
+      k = hn::Sub(k, hn::Min(above, hn::Set(d8, uint8_t{1})));
+    }
+    return k;
+  }
+
+  const Tables& tables_;
+  ByteVector first_, second_, half_gap_, bias_, sixteen_, cell_, stratum_;
+  int shift_;
+  uint32_t steps_;
+};
+
+/// The same where the table is the identity: a coordinate's integer part, and one more where dither is less than its fraction.
+class IdentityQuantiser {
+ public:
+  HWY_INLINE explicit IdentityQuantiser(uint8_t stratum) : last_(hn::Set(ByteTag<>(), static_cast<uint8_t>(255 - stratum))) {}
+
+  HWY_INLINE ByteVector operator()(UnsignedShortVector even, UnsignedShortVector odd, ByteVector random) const {
+    const UnsignedShortTag d16;
+    const UnsignedShortVector low = hn::Set(d16, uint16_t{0xff});
+    const auto complement = hn::BitCast(d16, hn::Sub(last_, random));  // 255 - dither: the fraction's sum with it carries
+    const UnsignedShortVector even_sum = hn::Add(even, hn::And(complement, low)), odd_sum = hn::Add(odd, hn::ShiftRight<8>(complement));
+    return hn::BitCast(ByteTag<>(), hn::Or(hn::ShiftRight<8>(even_sum), hn::AndNot(low, odd_sum)));
+  }
+
+ private:
+  ByteVector last_;
+};
+
+/// index(even, odd, random): a quantiser as above.
+template <class Index>
+HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const float* from, const CodecKey& key, const ThcPlace& place,
+                               const ThcQuantiser& q, const Index& index) {
   const FloatTag df;
   const WordTag d32;
   const ByteTag<> d8;
-  const hn::Repartition<uint16_t, WordTag> d16;
+  const UnsignedShortTag d16;
   const FloatVector factor = hn::Set(df, q.factor), middle = hn::Set(df, q.middle), top = hn::Set(df, q.top);
-  const WordVector even = hn::Set(d32, 0x00ff00ffU);
+  const Tiles tiles(key.seed, q.counter);
   HWY_ALIGN uint32_t words[kTileWords];
   Unit unit;
   clear(unit.high);
   for (uint32_t at = 0; at < place.elements; at += kUnit) {
     const uint64_t position = place.position + at;
-    if (at == 0 || position % kDitherTile == 0) philox_tile(words, key.seed, position / kDitherTile, q.counter);
-    for (uint32_t i = 0; i < 16; i += kLanes) {
-      const auto coordinate = [&](uint32_t part)
-                                  HWY_ATTR { return fixed_point(hn::Load(df, from + at + 16 * part + i), factor, middle, top); };
-      const auto pair = [&](WordVector first, WordVector second) HWY_ATTR {
-        return hn::BitCast(d32, hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(second)), hn::BitCast(d16, first)));
+    if (at == 0 || position % kDitherTile == 0) tiles.make(words, position / kDitherTile);
+    const uint32_t* random = words + position % kDitherTile / 4;
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < 16; i += kLanes) {
+      const auto coordinate = [&](uint32_t part) HWY_ATTR {
+        return hn::BitCast(d16, fixed_point(hn::Load(df, from + at + 16 * part + i), factor, middle, top));
       };
-      const WordVector a = pair(coordinate(0), coordinate(2)), b = pair(coordinate(1), coordinate(3));
-      const ByteVector part = hn::BitCast(d8, hn::Or(hn::And(a, even), hn::ShiftLeft<8>(hn::And(b, even))));
-      const ByteVector whole = hn::BitCast(d8, hn::Or(hn::And(hn::ShiftRight<8>(a), even), hn::AndNot(even, b)));
-      const WordVector random = hn::Load(d32, words + position % kDitherTile / 4 + i);
-      const ByteVector r = hn::Add(hn::BitCast(d8, random), hn::Set(d8, q.stratum));
-      ByteVector index;
-      if constexpr (kLevels == 0) {
-        index = hn::Sub(whole, hn::VecFromMask(d8, hn::Lt(r, part)));
-      } else {
-        index = quantise_bytes<kLevels>(whole, part, r, tables);
-        if (values) index = hn::TableLookupBytes(tables.table, index);
-      }
-      hn::Store(index, d8, unit.low + 4 * i);
+      const auto pair = [&](UnsignedShortVector first, UnsignedShortVector second)
+                            HWY_ATTR { return hn::OddEven(hn::BitCast(d16, hn::ShiftLeftBytes<2>(d8, hn::BitCast(d8, second))), first); };
+      const auto dither = hn::BitCast(d8, hn::Load(d32, random + i));
+      hn::Store(index(pair(coordinate(0), coordinate(2)), pair(coordinate(1), coordinate(3)), dither), d8, unit.low + 4 * i);
     }
     form.write(dst, unit);
     dst += 8 * form.width;
@@ -219,11 +282,18 @@ inline void quantise(uint8_t* dst, uint32_t room, const float* from, const codec
                      const ThcQuantiser& q) {
   const DefaultFloatEnvironment environment(true);
   const Form form(thc, room);
+  if (thc.uniform) return quantise_units(dst, form, from, key, place, q, IdentityQuantiser(q.stratum));
+  if (!has_small_gaps(thc)) return scalar::quantise(dst, room, from, thc, key, place, q);
   const Tables tables(thc);
-  if (thc.uniform) return quantise_units<0>(dst, form, false, from, tables, key, place, q);
-  if (thc.config.bits == 4) return quantise_units<16>(dst, form, room > 1, from, tables, key, place, q);
-  if (thc.config.bits == 3) return quantise_units<8>(dst, form, room > 1, from, tables, key, place, q);
-  return quantise_units<4>(dst, form, room > 1, from, tables, key, place, q);
+  const Search search(thc);
+  const auto run = [&](const auto& index) HWY_ATTR {
+    if (room <= 1) return quantise_units(dst, form, from, key, place, q, index);
+    quantise_units(dst, form, from, key, place, q, [&](UnsignedShortVector even, UnsignedShortVector odd, ByteVector random) HWY_ATTR {
+      return hn::TableLookupBytes(tables.table, index(even, odd, random));
+    });
+  };
+  if (search.direct) return run(TableQuantiser<true>(tables, search, q.stratum));
+  run(TableQuantiser<false>(tables, search, q.stratum));
 }
 
 // --- sums ----------------------------------------------------------------------------------------------------------------------
@@ -323,98 +393,35 @@ inline void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summan
   }
 }
 
-// --- decoding sums of bytes ----------------------------------------------------------------------------------------------------
-// Levels of 8-bit sums are integers of at most 255 in magnitude, so every stage of their transform is exact whatever its order, and the
-// first seven fit 16 bits: twice as many elements in a vector.
-
-using ShortTag = hn::ScalableTag<int16_t>;
-using ShortVector = hn::Vec<ShortTag>;
-
-/// Pairs of elements in 32-bit words, among words at distance kHalf.
-template <uint32_t kHalf>
-HWY_INLINE ShortVector butterfly_words(ShortVector v) {
-  const ShortTag d;
-  const WordTag d32;
-  const WordVector words = hn::BitCast(d32, v);
-  WordVector swapped = words;
-  if constexpr (kHalf == 1) swapped = hn::Reverse2(d32, words);
-  if constexpr (kHalf == 2) swapped = hn::Shuffle1032(words);
-  if constexpr (kHalf == 4) swapped = hn::SwapAdjacentBlocks(words);
-#if HWY_TARGET <= HWY_AVX3
-  if constexpr (kHalf == 8) swapped = hn::ConcatLowerUpper(d32, words, words);
-#endif
-  const ShortVector other = hn::BitCast(d, swapped);
-  const auto upper = hn::Ne(hn::And(hn::Iota(d32, 0), hn::Set(d32, kHalf)), hn::Zero(d32));
-  return hn::BitCast(d, hn::IfThenElse(upper, hn::BitCast(d32, hn::Sub(other, v)), hn::BitCast(d32, hn::Add(v, other))));
-}
-
-HWY_INLINE ShortVector transform_words(ShortVector v) {
-  v = butterfly_words<2>(butterfly_words<1>(v));
-  if constexpr (kLanes > 4) v = butterfly_words<4>(v);
-  if constexpr (kLanes > 8) v = butterfly_words<8>(v);
-  return v;
-}
-
-/// Both 16-bit halves of every word to floats: their sum at `to`, their difference 32 elements on.
-HWY_INLINE void widen_pairs(float* to, ShortVector v) {
-  const FloatTag df;
-  const hn::RebindToSigned<WordTag> di;
-  const auto words = hn::BitCast(di, v);
-  const auto first = hn::ShiftRight<16>(hn::ShiftLeft<16>(words)), second = hn::ShiftRight<16>(words);
-  hn::Store(hn::ConvertTo(df, hn::Add(first, second)), df, to);
-  hn::Store(hn::ConvertTo(df, hn::Sub(first, second)), df, to + 32);
-}
-
-/// The transform of four units whose words are whole vectors: 256 elements.
-HWY_INLINE void transform_bytes(float* to, const uint8_t* src, ShortVector middle) {
-  const ShortTag d;
-  const hn::Repartition<uint16_t, ShortTag> d16;
-  ShortVector even[4], odd[4];  // of each unit: elements 0 to 15 with 32 to 47, and 16 to 31 with 48 to 63
-  for (uint32_t unit = 0; unit < 4; ++unit) {
-    const auto bytes = hn::BitCast(d16, hn::LoadU(ByteTag<>(), src + kUnit * unit));
-    const auto low = hn::BitCast(d, hn::And(bytes, hn::Set(d16, uint16_t{0xff}))), high = hn::BitCast(d, hn::ShiftRight<8>(bytes));
-    const auto sum = hn::Add(low, high), difference = hn::Sub(low, high);
-    even[unit] = transform_words(hn::Sub(hn::Add(sum, sum), hn::Add(middle, middle)));
-    odd[unit] = transform_words(hn::Add(difference, difference));
-  }
-  for (ShortVector* v : {even, odd}) {
-    for (uint32_t i = 0; i < 4; i += 2) {
-      const ShortVector a = v[i], b = v[i + 1];
-      v[i] = hn::Add(a, b);
-      v[i + 1] = hn::Sub(a, b);
-    }
-    for (uint32_t i = 0; i < 2; ++i) {
-      const ShortVector a = v[i], b = v[i + 2];
-      v[i] = hn::Add(a, b);
-      v[i + 2] = hn::Sub(a, b);
-    }
-  }
-  for (uint32_t unit = 0; unit < 4; ++unit) {
-    widen_pairs(to + kUnit * unit, even[unit]);
-    widen_pairs(to + kUnit * unit + 16, odd[unit]);
-  }
-}
-
 inline void decode(float* to, float* work, const uint8_t* src, uint32_t room, uint32_t summands, const codec::Thc& thc, const CodecKey& key,
                    const ThcPlace& place, float factor, bool past_caches) {
-  const Form form(thc, room);
-  const bool exact = form.width == 8 && !form.looked_up && summands * thc.config.granularity < 256;
-  if (place.elements < 8 * kLanes) {
+  if (place.elements < kMost * kLanes) {
     levels(work, src, room, summands, place.elements, thc);
-    unrotate(work, key, place, factor);
+    scalar::unrotate(work, key, place, factor);
     if (to != work) std::memcpy(to, work, place.elements * sizeof(float));
     return;
   }
   const DefaultFloatEnvironment environment(true);
-  if (kLanes == 16 && exact && place.elements >= 4 * kUnit) {
-    const auto middle = hn::Set(ShortTag(), static_cast<int16_t>(summands * thc.config.granularity));
-    for (uint32_t at = 0; at < place.elements; at += 4 * kUnit) transform_bytes(work + at, src + at, middle);
-    return finish_unrotating(to, work, key, place, factor, 4 * kUnit, past_caches);
+  const Form form(thc, room);
+  const uint32_t middle = summands * thc.config.granularity;
+  if (form.width != 8 || form.looked_up || middle > 255 || place.elements < kSumBlock) {
+    levels(work, src, room, summands, place.elements, thc);
+    return transform_results(to, work, key, place, factor, past_caches);
   }
-  const FloatTag df;
-  levels(work, src, room, summands, place.elements, thc);
-  first_stages(work, place.elements, [&](uint32_t index) HWY_ATTR { return hn::Load(df, work + index); });
-  finish_unrotating(to, work, key, place, factor, 8 * kLanes, past_caches);
+  put_results(to, key, place, factor, past_caches, [&](const auto& out) HWY_ATTR {
+    switch (place.elements / kSumBlock) {
+      case 1:
+        return transform_sums<1>(src, middle, out);
+      case 2:
+        return transform_sums<2>(src, middle, out);
+      case 4:
+        return transform_sums<4>(src, middle, out);
+      case 8:
+        return transform_sums<8>(src, middle, out);
+      default:
+        return transform_sums<16>(src, middle, out);
+    }
+  });
 }
 
 inline constexpr ThcKernels kThc = {.load = load,

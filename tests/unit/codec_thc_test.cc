@@ -100,6 +100,7 @@ TEST(CodecThc, EveryTableIsMirroredAndRises) {
         ASSERT_LT(thc->table[i], thc->table[i + 1]) << to_text(thc->config);
         ASSERT_EQ(thc->table[i] + thc->table[last - i], g) << to_text(thc->config);
         ASSERT_EQ(thc->gap[i], thc->table[i + 1] - thc->table[i]);
+        for (uint32_t v = thc->table[i]; v < thc->table[i + 1]; ++v) ASSERT_EQ(thc->below[v], i);
       }
     }
   }

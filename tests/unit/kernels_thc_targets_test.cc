@@ -10,6 +10,7 @@
 #include "base/float_types.h"
 #include "base/rng.h"
 #include "kernels/targets.h"
+#include "kernels/thc_arithmetic.h"
 
 namespace isthmus::kernels {
 namespace {
@@ -129,8 +130,8 @@ TEST_P(KernelsThcTargets, SquaresAndRotations) {
   }
 }
 
-constexpr std::pair<uint32_t, uint32_t> kTables[] = {{2, 3},  {2, 30}, {2, 255}, {3, 7},  {3, 30}, {3, 255}, {4, 15},
-                                                     {4, 16}, {4, 30}, {4, 31},  {4, 63}, {4, 85}, {4, 255}, {8, 255}};
+constexpr std::pair<uint32_t, uint32_t> kTables[] = {{2, 3},  {2, 30}, {2, 255}, {3, 7},  {3, 30}, {3, 255}, {4, 15},  {4, 16},  {4, 21},
+                                                     {4, 30}, {4, 31}, {4, 32},  {4, 51}, {4, 63}, {4, 85},  {4, 127}, {4, 255}, {8, 255}};
 
 TEST_P(KernelsThcTargets, Quantise) {
   for (const auto& [bits, granularity] : kTables) {
@@ -191,6 +192,38 @@ TEST_P(KernelsThcTargets, AccumulateInPlace) {
     mine().accumulate(got.data(), room, got.data(), room, other.data(), 1, 64, *thc);
     scalar::accumulate(want.data(), room, want.data(), room, other.data(), 1, 64, *thc);
     EXPECT_EQ(got, want);
+  }
+}
+
+/// Sums as decoders meet them, among them those whose transforms are as large as can be: table values that follow the rows of H.
+TEST_P(KernelsThcTargets, DecodeSums) {
+  for (const auto& [ranks, granularity] : {std::pair{2U, 127U}, {3U, 85U}, {8U, 31U}, {17U, 15U}, {15U, 16U}, {16U, 17U}, {1U, 255U}}) {
+    const auto thc = made({.granularity = granularity}, ranks);
+    const uint32_t most = ranks * granularity, width = thc->width(ranks);
+    for (uint32_t elements = 64; elements <= codec::kMaxGroup; elements *= 2) {
+      for (int trial = 0; trial < 6; ++trial) {
+        const uint64_t row = trial < 2 ? 0 : rng_.below(elements);
+        Bytes sums(elements / 8 * width + 3);
+        for (uint32_t unit = 0; unit < elements; unit += 64) {
+          uint16_t values[64];
+          for (uint32_t place = 0; place < 64; ++place) {
+            const bool high = (std::popcount((unit + element_at(place)) & row) + trial) % 2 == 1;
+            values[place] = static_cast<uint16_t>(trial == 5 ? rng_.below(most + 1) : high ? most : 0);
+          }
+          pack_unit(sums.data() + 3 + unit / 8 * width, values, width);
+        }
+        Work work;
+        std::vector<float> got(elements + 17), want(elements + 17);
+        const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = ranks};
+        const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
+        float* to = trial % 2 == 0 ? got.data() + 1 : reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(got.data()) + 63) / 64 * 64);
+        mine().decode(to, work.data, sums.data() + 3, ranks, ranks, *thc, key, place, 0.3F, trial % 3 == 1);
+        scalar::decode(want.data(), work.data, sums.data() + 3, ranks, ranks, *thc, key, place, 0.3F, false);
+        ASSERT_TRUE(same(to, want.data(), elements)) << "g=" << granularity << " elements " << elements << " row " << row;
+        mine().decode(work.data, work.data, sums.data() + 3, ranks, ranks, *thc, key, place, 0.3F, false);
+        ASSERT_TRUE(same(work.data, want.data(), elements)) << "in work: g=" << granularity << " elements " << elements;
+      }
+    }
   }
 }
 
