@@ -28,10 +28,15 @@ ISTHMUS_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint32_t c0, uint32
   return {{block[0], block[1], block[2], block[3]}};
 }
 
-/// The random words of one tile; `counter` holds the upper three words.
+/// Words j, 16 + j, 32 + j and 48 + j of a tile; `counter` holds the upper three words.
+ISTHMUS_HOST_DEVICE inline PhiloxBlock tile_block(uint64_t seed, uint64_t tile, uint32_t j, const uint32_t* counter) {
+  return philox(seed, static_cast<uint32_t>(tile * kTileCounters + j), counter[0], counter[1], counter[2]);
+}
+
+/// All random words of one tile.
 ISTHMUS_HOST_DEVICE inline void philox_tile(uint32_t* words, uint64_t seed, uint64_t tile, const uint32_t* counter) {
   for (uint32_t j = 0; j < kTileCounters; ++j) {
-    const PhiloxBlock block = philox(seed, static_cast<uint32_t>(tile * kTileCounters + j), counter[0], counter[1], counter[2]);
+    const PhiloxBlock block = tile_block(seed, tile, j, counter);
     for (uint32_t k = 0; k < 4; ++k) words[kTileCounters * k + j] = block.word[k];
   }
 }

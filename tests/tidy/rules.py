@@ -198,7 +198,7 @@ def check_built(tree: Tree) -> Iterator[Finding]:
     """Every source is named in a meson.build between it and the root, so nothing lies about that no build ever sees."""
     for file in tree.files.values():
         path = pathlib.PurePosixPath(file.path)
-        if path.suffix not in (".cc", ".c") or room_of(file.path) is None:
+        if path.suffix not in (".cc", ".c", ".cu") or room_of(file.path) is None:
             continue
         builds = [(folder, tree.read((folder / "meson.build").as_posix().removeprefix("./"))) for folder in path.parents]
         if not any(_names(text, path.relative_to(folder)) for folder, text in builds if text):
