@@ -36,7 +36,8 @@ class DevScript(unittest.TestCase):
     def test_help_of_every_command(self):
         for words, said in ((["build"], "build/stage"), (["test"], "./dev test plan"), (["perf"], "perf --targets"), (["check"], "clang-format"),
                             (["clean"], "Remove build/"), (["fuzz"], "RUNS inputs"), (["sanitize"], "TSan"), (["sites"], "--ranks-per-host"),
-                            (["sites"], "--rate"), (["perf", "compare"], "--only-defaults"), (["perf", "--targets"], "--strict"), (["perf", "codec"], "--iterations")):
+                            (["sites"], "--rate"), (["perf", "compare"], "--only-defaults"), (["perf", "--targets"], "--strict"), (["perf", "codec"], "--iterations"),
+                            (["perf", "training"], "--quick")):
             for option in ("-h", "--help"):
                 done = self.dev(*words, option)
                 self.assertEqual(done.returncode, 0, done.stdout)
@@ -45,7 +46,7 @@ class DevScript(unittest.TestCase):
 
     def test_wrong_arguments_are_refused_before_anything_is_built(self):
         for words, said in (("build now", "'now'"), ("clean -x", "'-x'"), ("perf targets", "./dev perf --targets"), ("perf --bogus", "'--bogus'"),
-                            ("perf -b 8 -Q 3", "'-Q'"), ("perf plan", "'plan'"), ("perf compare --bogus", "--bogus"), ("perf --targets --only x", "'x'"), ("perf codec --size 3", "'3'"),
+                            ("perf -b 8 -Q 3", "'-Q'"), ("perf plan", "'plan'"), ("perf compare --bogus", "--bogus"), ("perf --targets --only x", "'x'"), ("perf codec --size 3", "'3'"), ("perf training --links x", "'x'"),
                             ("sites", "after --"), ("sites 2x2 --ratee 3 -- true", "--ratee"), ("sites 9z -- true", "'9z'"), ("fuzz many", "'many'"),
                             ("fuzz 10 nothing", "'nothing'"), ("check nothing.cc", "'nothing.cc'"), ("nonsense", "'nonsense'")):
             done = self.dev(*words.split())
