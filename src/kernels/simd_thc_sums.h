@@ -31,8 +31,13 @@ HWY_INLINE ShortVector multiply_bytes_in_pairs(ByteVector a, ByteVector b) {
   return ShortVector{_mm512_maddubs_epi16(a.raw, b.raw)};
 #elif HWY_TARGET <= HWY_AVX2
   return ShortVector{_mm256_maddubs_epi16(a.raw, b.raw)};
-#else
+#elif HWY_TARGET <= HWY_SSE4
   return ShortVector{_mm_maddubs_epi16(a.raw, b.raw)};
+#else
+  const ShortTag d;
+  const ShortVector left = hn::BitCast(d, a), right = hn::BitCast(d, b);
+  const ShortVector even = hn::Mul(hn::And(left, hn::Set(d, 0xff)), hn::ShiftRight<8>(hn::ShiftLeft<8>(right)));
+  return hn::Add(even, hn::Mul(hn::And(hn::ShiftRight<8>(left), hn::Set(d, 0xff)), hn::ShiftRight<8>(right)));
 #endif
 }
 
@@ -58,8 +63,10 @@ HWY_INLINE ShortVector butterfly_words(ShortVector v) {
   const ShortVector sign = hn::BitCast(d, hn::IfThenElse(hn::Eq(upper, hn::Zero(d32)), hn::Set(d32, 0x00010001), hn::Set(d32, 0xffffffff)));
 #if HWY_TARGET <= HWY_AVX2
   return hn::Add(other, ShortVector{_mm256_sign_epi16(v.raw, sign.raw)});
-#else
+#elif HWY_TARGET <= HWY_SSE4
   return hn::Add(other, ShortVector{_mm_sign_epi16(v.raw, sign.raw)});
+#else
+  return hn::Add(other, hn::Mul(v, sign));
 #endif
 #endif
 }
