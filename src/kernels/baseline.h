@@ -6,10 +6,11 @@
 //
 // bf16: each element goes to one of the two neighbouring bfloat16 values, the further one less likely, so that the mean is the element.
 // What is a bfloat16 already stays; zeros become +0, NaNs the canonical one, infinities stay. Finite elements stay finite: beyond the
-// largest bfloat16 they become that one.
+// largest bfloat16 they become that one. Random bits are a function of seed, call, rank and place: a rank that encodes a place twice in a
+// call uses the same ones.
 //
-// int8, int4: a block's scale is its largest magnitude over 127 (7), rounded up; codes are to nearest even, without bias but for the
-// data's own. The error is at most half a scale. A block with anything that is not finite decodes to NaNs, all of it and nothing else.
+// int8, int4: a block's scale is its largest magnitude over 127 (7), rounded up; codes are to nearest even, so errors, at most half a
+// scale, do not average out. A block with anything that is not finite decodes to NaNs, all of it and nothing else.
 #pragma once
 
 #include <cstdint>
