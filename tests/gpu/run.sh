@@ -10,7 +10,7 @@
 # --folder   where the program and its objects are (default: build-gpu)
 # OPTIONs    are the program's: --seed N, --cases N, --mib N, --rounds N; thc_gpu_test.cc explains them
 #
-# Environment: NVCC, CXX, CXXFLAGS, CPATH (where headers are that are not installed).
+# Environment: NVCC, CXX, and CPATH, which names folders of headers that are not installed.
 # Ends with 'N passed, N failed'. Exits with 0, with 1 if anything failed, with 77 where there is no nvcc or no GPU.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -82,26 +82,25 @@ build_program() {
   local nvcc cuda source objects=() cached=()
   nvcc=$(find_nvcc)
   [[ -n $nvcc ]] || skip "there is no nvcc in PATH or /usr/local/cuda; NVCC names it elsewhere."
-  cuda=$(cd "$(dirname "$(readlink -f "$nvcc")")/.." && pwd)
   cxx=${CXX:-g++}
-  command -v "$cxx" >/dev/null || die "there is no $cxx."
-  check_headers
+  command -v "$cxx" >/dev/null || die "there is no $cxx; CXX names another compiler."
+  cd "$root"
   mkdir -p "$folder"
   rm -f "$folder/failed" "$program"
+  "$nvcc" -std=c++20 -c cuda/probe.cu -o "$folder/probe.o" || die "$nvcc cannot compile the least program; NVCC names another."
+  cuda=$("$nvcc" --dryrun -c cuda/probe.cu 2>&1 | sed -n 's/^#\$ TOP=//p')  # it may be a script that calls another
+  check_headers
   ! command -v ccache >/dev/null || cached=(ccache)
-  cd "$root"
-  local flags=(-std=c++20 -O2 -ffp-contract=off -Wall -Wextra -Wshadow -Wno-missing-field-initializers)
-  # shellcheck disable=SC2206  # several flags in one variable
-  flags+=(-I. -Isrc -Itests/gpu -isystem "$cuda/include" ${CXXFLAGS:-})
-  compile "$folder/thc_kernels.o" "${cached[@]}" "$nvcc" -std=c++20 -O3 -fmad=false -prec-div=true -prec-sqrt=true -ftz=false -I. -Isrc \
+  compile "$folder/thc_kernels.o" "${cached[@]}" "$nvcc" -std=c++20 -O3 -fmad=false -prec-div=true -prec-sqrt=true -ftz=false \
     -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_90,code=compute_90 \
-    -Xcompiler=-ffp-contract=off -c cuda/thc_kernels.cu
+    -I. -Isrc -Xcompiler=-ffp-contract=off -c cuda/thc_kernels.cu
   objects=("$folder/thc_kernels.o")
   for source in tests/gpu/*.cc src/codec/*.cc src/kernels/*.cc "${base[@]/#/src/base/}"; do
     [[ $source != src/kernels/target_* ]] || continue  # the scalar target is the definition, and enough
     source=${source%.cc}
     objects+=("$folder/$(tr / _ <<<"$source").o")
-    compile "${objects[-1]}" "${cached[@]}" "$cxx" "${flags[@]}" -c "$source.cc"
+    compile "${objects[-1]}" "${cached[@]}" "$cxx" -std=c++20 -O2 -ffp-contract=off -I. -Isrc -Itests/gpu -isystem "$cuda/include" \
+      -c "$source.cc"
   done
   wait
   [[ ! -e $folder/failed ]] || die "it does not compile; the first error is above."
@@ -111,6 +110,4 @@ build_program() {
 ((build == 0)) || build_program
 ((run)) || exit 0
 [[ -x $program ]] || die "$program is not there." "tests/gpu/run.sh --build makes it."
-# CUDA reserves far more addresses than it uses.
-ulimit -v unlimited 2>/dev/null || skip "CUDA does not start under a limit of addresses (ulimit -v): call tests/gpu/run.sh by itself."
 "$program" "${options[@]}"

@@ -10,6 +10,8 @@
 // --rounds   of timing, all kernels in each; medians are printed (default 21)
 //
 // Exits with 0, with 1 if anything differs or fails, with 77 where there is no GPU.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -222,12 +224,19 @@ void time_all(const Options& options) {
   std::printf("GB/s counts what must be read and written once; a copy reads and writes 8 bytes an element.\n\n");
 }
 
+/// CUDA reserves far more addresses than it uses, and does not start under a limit of them. Only root may lift one.
+bool lift_address_limit() {
+  const rlimit unlimited = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  return setrlimit(RLIMIT_AS, &unlimited) == 0;
+}
+
 /// The GPU's name, or nothing.
 std::string find_gpu() {
+  const char* hint = lift_address_limit() ? "" : " (addresses are limited, ulimit -v: that alone may be the reason)";
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error != cudaSuccess || devices == 0) {
-    std::printf("There is no GPU to test on: %s.\n", error != cudaSuccess ? cudaGetErrorString(error) : "no device");
+    std::printf("There is no GPU to test on: %s%s.\n", error != cudaSuccess ? cudaGetErrorString(error) : "no device", hint);
     return {};
   }
   cudaDeviceProp properties = {};
