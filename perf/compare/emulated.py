@@ -41,7 +41,7 @@ def read_counters(text: str) -> tuple[dict[str, int], float | None]:
     """What sites.py printed at the end."""
     uplinks = {f"site {site} {way}": int(count) for site, out_bytes, in_bytes in re.findall(r"uplink of site (\d+): out (\d+) B, in (\d+) B", text)
                for way, count in (("out", out_bytes), ("in", in_bytes))}
-    share = re.search(r"^formula: .* is ([-+.\d]+) % off", text, re.MULTILINE)
+    share = re.search(r"^formula: .* by each host; .* is ([-+.\d]+) % off", text, re.MULTILINE)
     return uplinks, float(share[1]) / 100 if share else None
 
 

@@ -21,6 +21,7 @@ SITES_SHARE = 0.8           # of the physical bound
 PAYLOAD_SHARE = 1448 / 1514  # of a full frame at an MTU of 1500, with TCP's time stamps
 SITES_COUNTER_SHARE = 0.05  # by which interface counters may differ from the formula
 CODEC_KERNELS = {"encode and decode / copy": 0.4, "accumulate / decode": 4.0}  # rates, one thread
+CODEC_KERNEL_RANKS = (2, 4, 8, 16)
 CODEC_AGAINST = {"exact": 4.5, "bf16": 2.2}  # their time over thc's, where the links are slow
 CODEC_COUNTER_SHARE = 0.02
 ADDED_BYTES = 64 << 10      # what is no buffer: bookkeeping of a communicator, noise of a process's memory
@@ -205,19 +206,24 @@ class CodecRun:
         return statistics.median(exact / own for exact, own in zip(self.exact_us, self.us))
 
 
+def kernel_name(name: str, ranks: int, target: str) -> str:
+    """codec_bench's name of thc:b=4 by itself for so many ranks, with an instruction set."""
+    return f"{name}/g={max(255 // ranks, 15)}/{target}"
+
+
 def codec_kernels(found: dict[str, Bench], target: str) -> Iterator[Outcome]:
     """`found`: codec_bench; `target`: the instruction set."""
     def rate(name: str) -> float | None:
         bench = found.get(name)
         return 1 / bench.ns_per_item if bench and bench.ns_per_item else None
 
-    def kernel(name: str) -> float | None:
-        return rate(f"{name}/g=31/{target}")
-
-    ratios = {"encode and decode / copy": (kernel("encode_decode"), rate("copy")), "accumulate / decode": (kernel("accumulate"), kernel("decode"))}
-    for name, (over, under) in ratios.items():
-        yield outcome(Goal("codec", f"thc, 8 ranks, 64 MiB, one thread: rate of {name}", CODEC_KERNELS[name], True, "x"),
-                      {"": over / under if over and under else None})
+    for goal, wanted in CODEC_KERNELS.items():
+        ratios = {}
+        for ranks in CODEC_KERNEL_RANKS:
+            encode_decode, accumulate, decode = (rate(kernel_name(name, ranks, target)) for name in ("encode_decode", "accumulate", "decode"))
+            over, under = (encode_decode, rate("copy")) if "copy" in goal else (accumulate, decode)
+            ratios[f"{ranks} ranks"] = over / under if over and under else None
+        yield outcome(Goal("codec", f"thc:b=4, 64 MiB, one thread: rate of {goal}", wanted, True, "x"), ratios)
 
 
 def codec_links(runs: dict[int, dict[str, CodecRun]], what: str, why: str) -> Iterator[Outcome]:
@@ -234,7 +240,7 @@ def seconds_of_stages(run: CodecRun, elements: int, hosts: int, cpus: int, rate_
     """What each stage of a direct allreduce takes by itself: the link's share of a rank's bytes, and the codec's arithmetic, all of whose
     ranks share this machine's CPUs. `found`: codec_bench."""
     def arithmetic(name: str, share: float) -> float:
-        return found[f"{name}/g=31/{target}"].ns_per_item * 1e-9 * elements * share * max(1.0, hosts / cpus)
+        return found[kernel_name(name, hosts, target)].ns_per_item * 1e-9 * elements * share * max(1.0, hosts / cpus)
 
     return {"link": run.wire_bytes * 8 / (PAYLOAD_SHARE * rate_bits_per_s), "encode": arithmetic("encode", 1),
             "accumulate": arithmetic("accumulate", (hosts - 1) / hosts), "decode": arithmetic("decode", 1)}

@@ -13,6 +13,8 @@ MOST_DIRECT = 8  # up to so many ranks everybody sends its scales to everybody
 TOLERANCE = 0.02
 # Less than this says nothing about a formula: meeting, agreeing and lining up are traffic, too.
 LEAST_BYTES = 4 << 20
+LEAST_ROW = 1 << 20  # of a row, whose cells' last groups are short
+EVEN = ("direct", "two_shot", "one_shot", "ring", "halving")
 COLLECTIVES = {"all_reduce_perf": "allreduce", "reduce_scatter_perf": "reduce_scatter"}
 
 
@@ -40,21 +42,47 @@ def codec_named(text: str, ranks: int) -> Codec:
     return Codec(bits, (0, bits, *((summands * largest).bit_length() for summands in range(2, ranks + 1))), 32 / group)
 
 
-def coded_bits(collective: str, algorithm: str, codec: Codec, ranks: int) -> float:
-    """That a rank sends for every element of the larger buffer. ValueError for what has no formula here."""
-    others = (ranks - 1) / ranks
-    gather = codec.sum(ranks) * others if collective == "allreduce" else 0
-    if ranks > MOST_DIRECT and codec.scale:
-        raise ValueError(f"scales of more than {MOST_DIRECT} ranks have no formula")
-    scales = codec.scale * (ranks - 1)
-    if algorithm in ("direct", "two_shot"):
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A sum of a kind."""
+    collective: str
+    algorithm: str
+    ranks: int
+    sites: int
+
+    @property
+    def is_even(self) -> bool:
+        """All ranks send alike."""
+        return self.algorithm in EVEN and (self.ranks <= MOST_DIRECT or self.ranks & (self.ranks - 1) == 0)
+
+
+def _scales(ranks: int) -> float:
+    """How often a rank sends its scales, on average: to everybody, or by recursive doubling."""
+    if ranks <= MOST_DIRECT:
+        return ranks - 1
+    steps = ranks.bit_length() - 1
+    return (2 ** steps * steps + 2 * (ranks - 2 ** steps)) / ranks
+
+
+def coded_bits(shape: Shape, codec: Codec) -> float:
+    """That a rank sends on average for every element of the larger buffer. ValueError for what has no formula here."""
+    ranks, others = shape.ranks, (shape.ranks - 1) / shape.ranks
+    gather = codec.sum(ranks) * others if shape.collective == "allreduce" else 0
+    scales = codec.scale * _scales(ranks)
+    if shape.algorithm in ("direct", "two_shot", "one_shot"):
         return scales + codec.index * others + gather
-    if algorithm == "ring" and codec.sums:
+    if shape.algorithm == "root":
+        return scales + codec.index * others + (gather or codec.sum(ranks) * others / ranks)
+    if shape.algorithm == "ring":
         return scales + sum(codec.sum(summands) for summands in range(1, ranks)) / ranks + gather
-    if algorithm == "halving" and codec.sums and ranks & (ranks - 1) == 0:
+    if shape.algorithm == "halving" and ranks & (ranks - 1) == 0:
         steps = ranks.bit_length() - 1
         return scales + sum(codec.sum(2 ** step) / 2 ** (step + 1) for step in range(steps)) + gather
-    raise ValueError(f"algorithm '{algorithm}' with {ranks} ranks has no formula")
+    if shape.algorithm == "hierarchy" and 1 < shape.sites < ranks and ranks % shape.sites == 0:
+        final = codec.sum(ranks) if shape.collective == "allreduce" else 0
+        return ((2 * codec.scale + codec.index + final) * (1 - shape.sites / ranks)
+                + (codec.scale * shape.sites + codec.sum(ranks // shape.sites) + final) * (shape.sites - 1) / ranks)
+    raise ValueError(f"algorithm '{shape.algorithm}' with {ranks} ranks at {shape.sites} sites has no formula")
 
 
 def exact_share(collective: str, ranks: int) -> float:
@@ -62,26 +90,44 @@ def exact_share(collective: str, ranks: int) -> float:
     return (ranks - 1) / ranks * (2 if collective == "allreduce" else 1)
 
 
-def sent_by_each(document: dict) -> float:
-    """Payload bytes that every rank has sent in all calls of a sweep with a codec, from its JSON file. ValueError without a formula."""
-    collective, ranks = COLLECTIVES[pathlib.Path(document["args"][0]).name], len(document["config"]["devices"])
-    ways = {(row["type"], row["size"]): (row["codec"], row["codec_algorithm"]) for row in document["results"]}
-    if len(set(ways.values())) != 1:
-        raise ValueError("calls of different sizes were carried out differently")
-    text, algorithm = next(iter(ways.values()))
-    total = 0.0
-    for calls in document["calls"]:
-        if calls["coded"] and algorithm:  # "": the codec "none"
-            bits = coded_bits(collective, algorithm, codec_named(text, ranks), ranks)
-            total += calls["calls"] * calls["size"] / ELEMENT_BYTES[calls["type"]] * bits / 8
-        else:
-            total += calls["calls"] * calls["size"] * exact_share(collective, ranks)
-    return total
+class Sweep:
+    """A sweep with a codec, from its JSON file. ValueError without a formula."""
 
+    def __init__(self, document: dict, sites: int):
+        self.document = document
+        ways = {(row["codec"], row["codec_algorithm"]) for row in document["results"]}
+        if len(ways) != 1:
+            raise ValueError("calls of different sizes were carried out differently")
+        text, algorithm = ways.pop()
+        ranks = len(document["config"]["devices"])
+        self.shape = Shape(COLLECTIVES[pathlib.Path(document["args"][0]).name], algorithm, ranks, sites)
+        self._bits = coded_bits(self.shape, codec_named(text, ranks)) if algorithm else None  # "": the codec "none"
 
-def distance(sent: dict[str, int], formula: float) -> tuple[str, float]:
-    """The host farthest from the formula, and how far, as a share."""
-    return max(((host, count / formula - 1) for host, count in sent.items()), key=lambda entry: abs(entry[1]))
+    def coded_bytes(self, kind: str, size: int) -> float:
+        """That a rank sends on average in a call with the codec."""
+        return self.exact_bytes(size) if self._bits is None else size / ELEMENT_BYTES[kind] * self._bits / 8
+
+    def exact_bytes(self, size: int) -> float:
+        return size * exact_share(self.shape.collective, self.shape.ranks)
+
+    def sent(self) -> float:
+        """In all calls."""
+        return sum(calls["calls"] * (self.coded_bytes(calls["type"], calls["size"]) if calls["coded"] else self.exact_bytes(calls["size"]))
+                   for calls in self.document["calls"])
+
+    def farthest_host(self, sent: dict[str, int]) -> tuple[str, float]:
+        """The host farthest from the formula, and how far, as a share. Where ranks do not send alike, their mean counts."""
+        expected = self.sent()
+        if not self.shape.is_even:
+            return "their mean", sum(sent.values()) / len(sent) / expected - 1
+        return max(((host, count / expected - 1) for host, count in sent.items()), key=lambda entry: abs(entry[1]))
+
+    def farthest_row(self) -> tuple[int, float] | None:
+        """The size for which the library counts bytes farthest from the formula, and how far. None where that says nothing."""
+        rows = [row for row in self.document["results"] if row["wire_bytes"] and row["size"] >= LEAST_ROW]
+        if not rows or not self.shape.is_even:
+            return None
+        return max(((row["size"], row["wire_bytes"] / self.coded_bytes(row["type"], row["size"]) - 1) for row in rows), key=lambda entry: abs(entry[1]))
 
 
 def written(path: pathlib.Path) -> pathlib.Path:

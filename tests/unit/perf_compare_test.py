@@ -270,11 +270,13 @@ class Codecs(unittest.TestCase):
         self.assertIn("only root may", skipped[0].line())
 
     def test_kernels(self):
-        found = {name: goals.Bench(1.0, ns, {}) for name, ns in (("copy", 0.5), ("encode_decode/g=31/avx2", 1.0), ("accumulate/g=31/avx2", 0.2),
-                                                                ("decode/g=31/avx2", 0.4), ("encode/g=31/avx2", 0.6))}
+        times = {"encode_decode": 1.0, "accumulate": 0.2, "decode": 0.4, "encode": 0.6}
+        found = {f"{name}/g={g}/avx2": goals.Bench(1.0, ns, {}) for name, ns in times.items() for g in (127, 63, 31, 15)}
+        found["copy"] = goals.Bench(1.0, 0.5, {})
+        found["encode_decode/g=15/avx2"] = goals.Bench(1.0, 2.0, {})
         both, sums = goals.codec_kernels(found, "avx2")
-        self.assertEqual((both.values, both.verdict), ({"": 0.5}, goals.PASS))
-        self.assertEqual((sums.values, sums.verdict), ({"": 2.0}, goals.MISS))
+        self.assertEqual((both.values["2 ranks"], both.worst, both.verdict), (0.5, ("16 ranks", 0.25), goals.MISS))
+        self.assertEqual((sums.values["8 ranks"], sums.verdict), (2.0, goals.MISS))
         self.assertTrue(all(one.verdict == goals.SKIPPED for one in goals.codec_kernels({}, "")))
         stages = goals.seconds_of_stages(codec_run([1], [5], wire_bytes=1448), 1_000_000_000, 4, 2, 1514 * 8, found, "avx2")
         self.assertEqual({name: round(seconds, 6) for name, seconds in stages.items()}, {"link": 1, "encode": 1.2, "accumulate": 0.3, "decode": 0.8})
