@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The homomorphic codec's device code, run on the CPU: a thread block is a loop over its threads, in an order that changes with every
-// phase, so a thread that relies on another of the same phase is found out. Everything equals the scalar kernels bit for bit.
+// phase, so a thread that relies on another of the same phase is found out; or threads and a barrier, which the thread sanitizer
+// watches. Everything equals the scalar kernels bit for bit.
 #include "cuda/thc_device.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <thread>
 #include <vector>
 
 #include "cuda/thc_sum.h"
@@ -27,10 +30,56 @@ struct LoopBlock {
   }
 };
 
-/// thc_kernels.cu's launches as loops over the blocks. Shared memory is full of NaN before each.
-class LoopDevice final : public ThcDevice {
+class Loops {
  public:
-  explicit LoopDevice(uint32_t threads) : threads_(threads) {}
+  explicit Loops(uint32_t threads) : block_{.threads = threads, .order = CounterRng(threads, 0)} {}
+
+  template <class Function>
+  void run(const Function& function) const {
+    function(block_);
+  }
+
+ private:
+  LoopBlock block_;
+};
+
+/// As on a device: every thread runs the whole function, and waits for the others after each phase.
+struct ThreadBlock {
+  uint32_t threads, thread;
+  pthread_barrier_t* barrier;
+
+  template <class Phase>
+  void each(const Phase& phase) const {
+    phase(thread);
+    pthread_barrier_wait(barrier);
+  }
+};
+
+class Threads {
+ public:
+  explicit Threads(uint32_t threads) : threads_(threads) {}
+
+  template <class Function>
+  void run(const Function& function) const {
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, nullptr, threads_);
+    std::vector<std::thread> all;
+    for (uint32_t thread = 0; thread < threads_; ++thread) {
+      all.emplace_back([&, thread] { function(ThreadBlock{.threads = threads_, .thread = thread, .barrier = &barrier}); });
+    }
+    for (std::thread& thread : all) thread.join();
+    pthread_barrier_destroy(&barrier);
+  }
+
+ private:
+  uint32_t threads_;
+};
+
+/// thc_kernels.cu's launches, one block after the other. Shared memory is full of NaN before each.
+template <class Blocks>
+class HostDevice final : public ThcDevice {
+ public:
+  explicit HostDevice(uint32_t threads) : blocks_(threads) {}
 
   Status measure(std::vector<float>& scales, const ThcData& in, const std::vector<float>* residual, const codec::Thc& thc,
                  const ThcCell& cell) override {
@@ -38,7 +87,7 @@ class LoopDevice final : public ThcDevice {
                                  .in = {in.data(), in.type},
                                  .residual = residual == nullptr ? nullptr : residual->data(),
                                  .scales = scales.data()};
-    for_groups(thc, cell, 0, [&](const LoopBlock& block, const ThcTables& tables, float*, uint64_t index) {
+    for_groups(thc, cell, 0, [&](const auto& block, const ThcTables& tables, float*, uint64_t index) {
       measure_group(block, tables, shared_, task, index);
     });
     return {};
@@ -55,7 +104,7 @@ class LoopDevice final : public ThcDevice {
                                 .scales = scales.data(),
                                 .to = {.words = reinterpret_cast<uint32_t*>(to.data()), .width = thc.width(room), .indices = room == 1},
                                 .lost = lost};
-    for_groups(thc, cell, 0, [&](const LoopBlock& block, const ThcTables& tables, float* data, uint64_t index) {
+    for_groups(thc, cell, 0, [&](const auto& block, const ThcTables& tables, float* data, uint64_t index) {
       encode_group(block, tables, shared_, data, task, index);
     });
     return {};
@@ -68,10 +117,9 @@ class LoopDevice final : public ThcDevice {
                              .to = {.words = reinterpret_cast<uint32_t*>(to.data()), .width = thc.width(room), .indices = false},
                              .a = words_of(a, a_room, thc),
                              .b = words_of(b, b_room, thc)};
-    const LoopBlock block = {.threads = threads_, .order = CounterRng(task.units, 1)};
     for (uint64_t tile = 0; tile * kTileUnits < task.units; ++tile) {
       std::fill_n(reinterpret_cast<uint8_t*>(&sum_shared_), sizeof sum_shared_, uint8_t{0xff});
-      add_tile(block, tables, sum_shared_, task, tile);
+      blocks_.run([&](const auto& block) { add_tile(block, tables, sum_shared_, task, tile); });
     }
     return {};
   }
@@ -86,7 +134,7 @@ class LoopDevice final : public ThcDevice {
                                 .summands = summands,
                                 .multiplier = multiplier,
                                 .out = {out.data(), out.type}};
-    for_groups(thc, cell, thc.width(room), [&](const LoopBlock& block, const ThcTables& tables, float* data, uint64_t index) {
+    for_groups(thc, cell, thc.width(room), [&](const auto& block, const ThcTables& tables, float* data, uint64_t index) {
       decode_group(block, tables, shared_, data, task, index);
     });
     return {};
@@ -100,16 +148,15 @@ class LoopDevice final : public ThcDevice {
   template <class Function>
   void for_groups(const codec::Thc& thc, const ThcCell& cell, uint32_t width, const Function& function) {
     const ThcTables tables = tables_of(thc);
-    const LoopBlock block = {.threads = threads_, .order = CounterRng(cell.elements, 0)};
     for (uint64_t index = 0; index < thc.groups(cell.elements); ++index) {
       std::fill_n(reinterpret_cast<uint8_t*>(&shared_), sizeof shared_, uint8_t{0xff});
       const uint32_t elements = thc.group(cell.elements, index).elements;
       std::vector<float> data(padded(elements) + elements / 32 * width, __builtin_nanf(""));
-      function(block, tables, data.data(), index);
+      blocks_.run([&](const auto& block) { function(block, tables, data.data(), index); });
     }
   }
 
-  uint32_t threads_;
+  Blocks blocks_;
   ThcShared shared_;
   ThcSumShared sum_shared_;
 };
@@ -167,7 +214,7 @@ TEST(CudaThc, StepsQuantiseAsTheDefinition) {
 class CudaThcCells : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(CudaThcCells, EqualTheCpusBitForBit) {
-  LoopDevice device(GetParam());
+  HostDevice<Loops> device(GetParam());
   const auto cpu = make_thc_cpu();
   CounterRng rng(GetParam(), 3);
   for (int round = 0; round < 60; ++round) {
@@ -179,9 +226,20 @@ TEST_P(CudaThcCells, EqualTheCpusBitForBit) {
 /// Fewer threads than groups need, as many, more.
 INSTANTIATE_TEST_SUITE_P(Threads, CudaThcCells, ::testing::Values(32U, 64U, 256U, 512U, 1024U), ::testing::PrintToStringParamName());
 
+/// Threads that are threads: their sanitizer sees whoever goes without a barrier.
+TEST(CudaThc, ThreadsShareOnlyAcrossBarriers) {
+  HostDevice<Threads> device(8);
+  const auto cpu = make_thc_cpu();
+  CounterRng rng(1, 4);
+  for (int round = 0; round < 8; ++round) {
+    const ThcCase which = random_case(rng, 2048);
+    ASSERT_EQ(difference(which, device, *cpu), "") << to_text(which);
+  }
+}
+
 /// Whole groups and every smaller one, at the tiles' edges and across them.
 TEST(CudaThc, GroupsOfEverySizeAnywhere) {
-  LoopDevice device(64);
+  HostDevice<Loops> device(64);
   const auto cpu = make_thc_cpu();
   for (uint32_t elements = 64; elements <= codec::kMaxGroup; elements *= 2) {
     for (const uint64_t unit : {0U, 1U, 3U, 31U, 32U, 33U}) {
