@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine shares with its running calls: limits, kernels, memory, the queue of long data work, counters, the flight
+// What the engine shares with its running calls: limits, kernels, memory, who has long data work, counters, the flight
 // recorder, the trace. Owned by Engine.
 #pragma once
 
@@ -17,12 +17,10 @@ namespace isthmus::exec {
 
 class Run;
 
-/// A step that moves more bytes than are worth doing at once; done piece by piece so that nobody else waits long.
-struct Work {
+/// A run that has long data work, waiting for its turn.
+struct Turn {
   Run* run = nullptr;
-  uint16_t generation = 0;  ///< of the run when the work was queued
-  uint32_t step = 0;
-  uint64_t done = 0;  ///< bytes; of a codec's step as Buffers::code counts
+  uint16_t generation = 0;  ///< of the run when it began to wait
 };
 
 struct Limits {
@@ -50,7 +48,7 @@ struct Core {
   memory::Pool& pool;
   memory::Block bounce;  ///< piece_bytes, for peers' memory that must be copied to be read
   memory::Block coding;  ///< CodingWork, once a call has used a codec
-  Fifo<Work> work;
+  Fifo<Turn> turns;
   Fifo<Run*> finished;  ///< runs to retire once nothing of theirs is on the call stack
   Counters counters;
   Recorder recorder;

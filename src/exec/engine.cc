@@ -273,11 +273,10 @@ bool Engine::poll(TimeNs now) {
 }
 
 bool Engine::do_work() {
-  if (core_.work.empty()) return false;
-  for (uint64_t done = 0; done < core_.limits.poll_bytes && !core_.work.empty(); done += core_.limits.piece_bytes) {
-    Work work = core_.work.pop();
-    if (work.run->generation() != work.generation) continue;  // its call has ended
-    if (!work.run->work(work.step, work.done)) core_.work.push(work);
+  if (core_.turns.empty()) return false;
+  for (uint64_t done = 0; done < core_.limits.poll_bytes && !core_.turns.empty(); done += core_.limits.piece_bytes) {
+    const Turn turn = core_.turns.pop();
+    if (turn.run->generation() == turn.generation && turn.run->work()) core_.turns.push(turn);
   }
   return true;
 }

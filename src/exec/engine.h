@@ -74,7 +74,7 @@ class Engine final : public transport::FrameSink {
   /// Looks for a moment, without a clock, for what the call on the short way waits for. Ends at once if there is none.
   void hurry();
   /// True while there is data work that needs this CPU.
-  [[nodiscard]] bool busy() const { return !core_.work.empty() || !core_.finished.empty(); }
+  [[nodiscard]] bool busy() const { return !core_.turns.empty() || !core_.finished.empty(); }
   /// True while any call is queued or running.
   [[nodiscard]] bool active() const { return live_runs_ > 0 || quick_.active(); }
   [[nodiscard]] const Counters& counters() const { return core_.counters; }

@@ -152,6 +152,8 @@ void Run::clear() {
   for (Inbound& message : inbound_) message.stage.reset();
   buffers_.release();
   buffers_.forget();
+  work_.clear();
+  has_turn_ = false;
   program_.reset();
   endpoint_ = nullptr;
   ticket_ = nullptr;

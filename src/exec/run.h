@@ -63,8 +63,8 @@ class Run {
   void on_room(int32_t rank);
   /// A frame that came before the run started.
   void adopt(Early&& early);
-  /// One bite of long work; true when the step is complete (or the run has ended).
-  bool work(uint32_t step, uint64_t& done);
+  /// One bite of long work; true while there is more.
+  bool work();
 
   // --- for the engine and its watch --------------------------------------------------------------------------------------------
   [[nodiscard]] bool running() const { return running_; }
@@ -150,6 +150,13 @@ class Run {
  private:
   enum class Phase : uint8_t { absent, landing, applying, staged, offered, consumed };
   /// A message to come.
+  /// A step that moves more bytes than are worth doing at once; done piece by piece so that nobody else waits long.
+  struct Work {
+    uint32_t step;
+    uint64_t done;                                                                   ///< bytes; of a codec's step as Buffers::code counts
+    friend bool operator<(const Work& a, const Work& b) { return a.step > b.step; }  ///< for heaps, whose greatest comes first
+  };
+
   struct Inbound {
     Phase phase = Phase::absent;
     bool stage_offer = false;  ///< the offer asks for a copy as soon as there is room
@@ -180,7 +187,6 @@ class Run {
 
   // run.cc: the machine
   void drain();
-  void push_work(uint32_t step) { core_.work.push({.run = this, .generation = generation_, .step = step, .done = 0}); }
   void dispatch(uint32_t step);
   void receivable(uint32_t step);
   void complete(uint32_t step);
@@ -230,6 +236,9 @@ class Run {
   [[nodiscard]] bool is_send_recv() const { return class_ == wire::CallClass::send_recv; }
 
   // run_data.cc: memory and arithmetic
+  void push_work(uint32_t step) { push_work({.step = step, .done = 0}); }
+  void push_work(const Work& work);
+  bool bite(uint32_t step, uint64_t& done);
   Status bind(const Call& call);
   [[nodiscard]] std::byte* at(const plan::Chunk& chunk) const { return buffers_.at(chunk); }
   [[nodiscard]] uint64_t bytes_of(const plan::Chunk& chunk) const { return buffers_.bytes_of(chunk); }
@@ -267,6 +276,8 @@ class Run {
   uint32_t remaining_ = 0;
   std::vector<uint32_t> pending_;  ///< per step: predecessors to come; kDone when complete
   std::vector<uint32_t> ready_;
+  std::vector<Work> work_;              ///< a heap, the earliest step of the plan first
+  bool has_turn_ = false;               ///< the engine knows that there is work
   std::vector<uint32_t> blocked_next_;  ///< per step: next blocked send to the same peer
   std::vector<Inbound> inbound_;
   std::vector<PeerState> peers_;

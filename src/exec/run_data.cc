@@ -81,8 +81,26 @@ uint64_t Run::sent_bytes() const {
   return bytes;
 }
 
-bool Run::work(uint32_t index, uint64_t& offset) {
-  if (!running_) return true;
+void Run::push_work(const Work& work) {
+  work_.push_back(work);
+  std::push_heap(work_.begin(), work_.end());
+  if (!has_turn_) core_.turns.push({.run = this, .generation = generation_});
+  has_turn_ = true;
+}
+
+// The earliest step of the plan goes first: plans are written in the order in which data flows, so the first results are soon on
+// their way to others, and the work on the next ones goes on while they travel.
+bool Run::work() {
+  std::pop_heap(work_.begin(), work_.end());
+  Work work = work_.back();
+  work_.pop_back();
+  if (running_ && !bite(work.step, work.done)) push_work(work);
+  has_turn_ = running_ && !work_.empty();
+  return has_turn_;
+}
+
+// True when the step is complete (or the run has ended).
+bool Run::bite(uint32_t index, uint64_t& offset) {
   const plan::Step& step = program_->plan.steps[index];
   if (step.codes()) {
     if (!buffers_.code(step, offset)) return false;

@@ -124,6 +124,16 @@ void emit_parts(const plan::Shape& shape, plan::Builder& b) {
   }
 }
 
+// One rank, whose steps copy a cell each; the first cell's is written last.
+void emit_copies(const plan::Shape& /*shape*/, plan::Builder& b) {
+  b.split(4);
+  for (uint32_t cell = 4; cell-- > 0;) {
+    b.copy(b.out(cell, cell + 1), b.in(cell, cell + 1));
+    b.complete(b.out(cell, cell + 1));
+  }
+}
+
+constexpr plan::Algorithm kCopies = {.name = "test_copies", .collective = Collective::allreduce, .emit = emit_copies};
 constexpr plan::Algorithm kParts = {.name = "test_parts", .collective = Collective::allreduce, .emit = emit_parts};
 
 /// Passes everything on to another transport and keeps the ordinals of the messages that were pushed.
@@ -334,6 +344,28 @@ TEST(Engine, SendsThatWaitedGoInPlanOrder) {
   EXPECT_EQ(witness.pushed, (std::vector<uint32_t>{0, 1, 2, 3}));
   EXPECT_EQ(a, std::vector<float>(a.size(), 3.0F));
   EXPECT_EQ(b, a);
+}
+
+TEST(Engine, LongWorkGoesInPlanOrderAndCallsTakeTurns) {
+  Job job(1, {.piece_bytes = 1024, .inline_bytes = 64, .poll_bytes = 1024});
+  Endpoint& other = job.engine_.open(8, 0, std::vector<transport::PeerId>{0}, std::vector<transport::Transport*>{&job.loopback_});
+  const std::vector<float> in(4096, 1);  // four steps of four pieces each
+  std::vector<float> first(in.size(), 0), second(in.size(), 0);
+  Launch launch;
+  job.allreduce(launch, 0, kCopies, in.data(), first.data(), in.size());
+  job.endpoints_[0] = &other;
+  job.allreduce(launch, 0, kCopies, in.data(), second.data(), in.size());
+  launch.submit(job.engine_);
+  const auto is_done = [](const std::vector<float>& out, size_t cell) { return out[1024 * (cell + 1) - 1] != 0; };
+  for (size_t cell = 4; cell-- > 0;) {
+    for (int piece = 0; piece < 2 * 4; ++piece) {
+      EXPECT_FALSE(is_done(second, cell)) << cell << " after " << piece << " pieces";
+      job.engine_.poll(0);
+    }
+    EXPECT_TRUE(is_done(first, cell) && is_done(second, cell)) << cell;
+    EXPECT_TRUE(cell == 0 || first[1024 * (cell - 1)] == 0) << "the next step has not begun while this one had pieces left: " << cell;
+  }
+  EXPECT_TRUE(job.run(launch));
 }
 
 TEST(Engine, MismatchFailsAndSticks) {
