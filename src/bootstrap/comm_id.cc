@@ -51,27 +51,6 @@ int wanted_family(const Settings& settings) {
   return settings.socket_family == "AF_INET6" ? AF_INET6 : AF_UNSPEC;
 }
 
-Result<std::vector<Address>> resolve(const Settings& settings) {
-  const std::string& text = settings.comm_id;
-  if (auto numeric = transport::parse_address(text); numeric.ok()) return std::vector<Address>{*numeric};
-  const size_t colon = text.rfind(':');
-  const auto port = colon == std::string::npos ? Result<uint64_t>(uint64_t{0}) : parse_unsigned(text.substr(colon + 1), UINT16_MAX);
-  if (!port.ok() || *port == 0) return invalid_argument(fmt::format("NCCL_COMM_ID={}: host:port is accepted", text));
-
-  addrinfo hints{};
-  hints.ai_family = wanted_family(settings);
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(text.substr(0, colon).c_str(), nullptr, &hints, &found);
-  if (error != 0) return invalid_argument(fmt::format("NCCL_COMM_ID={}: {}", text, gai_strerror(error)));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
-  std::vector<Address> addresses;
-  for (const addrinfo* each = found; each != nullptr && addresses.size() < UniqueId::kRoots; each = each->ai_next) {
-    addresses.push_back(from_sockaddr(each->ai_addr, static_cast<uint16_t>(*port)));
-  }
-  return addresses;
-}
-
 bool is_loopback(const Address& address) {
   if (address.family == 4) return address.bytes[0] == 127;
   constexpr std::array<uint8_t, 16> kLoopback6 = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
@@ -159,22 +138,46 @@ Result<Key> default_secret(const Settings& settings, const Crypto& crypto, const
   }
 }
 
-Result<Key> secret_for(const Settings& settings, std::span<const Address> addresses, const Crypto& crypto, const RandomSource& random) {
+}  // namespace
+
+Result<std::vector<Address>> resolve(const std::string& text, const Settings& settings) {
+  if (auto numeric = transport::parse_address(text); numeric.ok()) return std::vector<Address>{*numeric};
+  const size_t colon = text.rfind(':');
+  const auto port = colon == std::string::npos ? Result<uint64_t>(uint64_t{0}) : parse_unsigned(text.substr(colon + 1), UINT16_MAX);
+  if (!port.ok() || *port == 0) return invalid_argument("host:port is accepted");
+
+  addrinfo hints{};
+  hints.ai_family = wanted_family(settings);
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(text.substr(0, colon).c_str(), nullptr, &hints, &found);
+  if (error != 0) return invalid_argument(gai_strerror(error));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+  std::vector<Address> addresses;
+  for (const addrinfo* each = found; each != nullptr && addresses.size() < UniqueId::kRoots; each = each->ai_next) {
+    addresses.push_back(from_sockaddr(each->ai_addr, static_cast<uint16_t>(*port)));
+  }
+  return addresses;
+}
+
+Result<Key> common_secret(const Settings& settings, std::span<const Address> addresses, const Crypto& crypto, const RandomSource& random) {
   if (settings.auth == "none") return Key{};
   if (!settings.secret_file.empty()) return read_secret_file(settings.secret_file, crypto);
   if (std::all_of(addresses.begin(), addresses.end(), is_loopback)) return default_secret(settings, crypto, random);
   return system_error(
-      "NCCL_COMM_ID names another host than loopback, so the ranks need a common secret: put at least 16 random bytes into a file of mode "
+      "another host than loopback is named, so the ranks need a common secret: put at least 16 random bytes into a file of mode "
       "0600 on every host and name it in ISTHMUS_SECRET_FILE (or set ISTHMUS_AUTH=none where every host is trusted)");
 }
 
-}  // namespace
-
 Result<UniqueId> id_from_comm_id(const Settings& settings, const Crypto& crypto, const RandomSource& random) {
-  ISTHMUS_ASSIGN(const std::vector<Address> addresses, resolve(settings));
+  const std::string name = "NCCL_COMM_ID=" + settings.comm_id;
+  const auto addresses = resolve(settings.comm_id, settings);
+  if (!addresses.ok()) return addresses.status().with_context(name);
+  const auto secret = common_secret(settings, *addresses, crypto, random);
+  if (!secret.ok()) return secret.status().with_context(name);
   UniqueId id;
-  ISTHMUS_ASSIGN(id.secret, secret_for(settings, addresses, crypto, random));
-  std::copy(addresses.begin(), addresses.end(), id.roots.begin());
+  id.secret = *secret;
+  std::copy(addresses->begin(), addresses->end(), id.roots.begin());
   // Ranks may resolve a name to different addresses, so the nonce, which names the rendezvous, comes from the text.
   Writer(id.nonce).u64(hash_text(settings.comm_id, 1)).u64(hash_text(settings.comm_id, 2));
   return id;

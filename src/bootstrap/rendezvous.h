@@ -6,8 +6,7 @@
 //   process of ncclGetUniqueId   Root::open -> id()          poll... true -> take_links() -> ControlHub
 //   every rank                   Member::start(id, rank)     poll... true -> table(), take_link() -> ControlMember
 //
-// Strangers (port scans, HTTP, wrong secrets, another communicator) never fail a root: they raise counters, are logged at most a
-// logarithm of times, and are dropped after 2 s without progress; at most 128 are kept.
+// Strangers never fail a root (reception.h), and a lost or silent root sends a member back to the addresses (approach.h).
 #pragma once
 
 #include <cstdint>
@@ -17,23 +16,15 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
-#include "base/rng.h"
 #include "base/status.h"
+#include "bootstrap/approach.h"
 #include "bootstrap/link.h"
+#include "bootstrap/reception.h"
+#include "bootstrap/surroundings.h"
 #include "bootstrap/unique_id.h"
 #include "transport/interface.h"
 
 namespace isthmus::bootstrap {
-
-/// What both machines stand on; everything outlives them.
-struct Surroundings {
-  transport::Network& network;
-  const Crypto& crypto;
-  const Logger& log;
-  transport::ProcessId process{};  ///< this process
-  RandomSource random = random_bytes;
-};
 
 /// What the rendezvous yields, equal on all ranks.
 struct Table {
@@ -53,23 +44,17 @@ inline constexpr size_t kMaxBlobBytes = 4096;
 /// And a communicator this large.
 inline constexpr int32_t kMaxRanks = 1 << 16;
 
-class Root {
+class Root final : private Reception::Host {
  public:
   struct Options {
     TimeNs timeout_ns = 30 * kSecondNs;  ///< from the first rank's arrival to the last's
   };
-  /// What happened at the door.
-  struct Counters {
-    uint64_t accepted = 0;    ///< connections
-    uint64_t refused = 0;     ///< spoke another protocol, did not know the secret, or closed before proving it
-    uint64_t withdrawn = 0;   ///< closed without a word, or because another connection of their rank came first
-    uint64_t timed_out = 0;   ///< no progress for 2 s
-    uint64_t evicted = 0;     ///< silent, and their place was needed
+  /// What happened at the door and behind it.
+  struct Counters : Reception::Counters {
     uint64_t duplicates = 0;  ///< proved the secret but claim a rank that another process holds
     uint64_t misfits = 0;     ///< proved the secret but claim another number of ranks
     uint64_t malformed = 0;   ///< proved the secret but sent something else than one blob
     uint64_t left = 0;        ///< proved the secret and went away again before the table
-    uint64_t unaccepted = 0;  ///< the system would not accept (no descriptors, no memory)
   };
 
   /// Listens at `listen_at`, as many as work and fit the id (port 0: any; family 0 is skipped); fails when none works. `id` holds secret
@@ -91,17 +76,9 @@ class Root {
   std::vector<std::optional<Link>> take_links();
   /// As in the table. Once poll() was true.
   [[nodiscard]] int32_t hub_rank() const { return table_.hub_rank; }
-  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] Counters counters() const;
 
  private:
-  /// Has not proved anything yet.
-  struct Stranger {
-    std::unique_ptr<transport::Stream> stream;
-    wire::Handshake handshake;
-    TimeNs came_at = 0, heard_at = 0;
-    size_t wanted = 0;  ///< of the handshake when it last moved
-    bool silent = true;
-  };
   struct Arrival {
     std::optional<Link> link;
     transport::ProcessId process{};
@@ -109,54 +86,29 @@ class Root {
     bool complete = false;  ///< the blob is here
     bool has_left = false;  ///< was here before
   };
-  /// Closed after its claim and before its proof.
-  struct Departure {
-    int32_t rank = 0;
-    transport::ProcessId process{};
-    transport::Address from;
-    Status why;
-    TimeNs until = 0;  ///< then it counts as refused
-  };
-  /// Was told that it is refused; kept until it has read so.
-  struct Farewell {
-    Link link;
-    TimeNs until = 0;
-  };
-
   Root(const Surroundings& surroundings, const Options& options, const UniqueId& id);
-  void accept(TimeNs now);
-  bool make_room(TimeNs now);
-  Status receive(std::unique_ptr<transport::Stream> stream, TimeNs now);
-  [[nodiscard]] wire::Handshake::KeyAnswer key_for(const wire::Hello& claim) const;
-  void serve_strangers(TimeNs now);
-  /// True when the stranger is dealt with and gone.
-  bool serve(Stranger& stranger, TimeNs now);
-  void depart(const Stranger& stranger, const Status& why, TimeNs now);
-  void judge_departures(TimeNs now);
-  void admit(const wire::Hello& hello, std::unique_ptr<transport::Stream> stream, TimeNs now);
+  [[nodiscard]] wire::Handshake::KeyAnswer key_for(const wire::Hello& claim) const override;
+  void admit(const wire::Hello& hello, std::unique_ptr<transport::Stream> stream, TimeNs now) override;
+  [[nodiscard]] bool has_come(int32_t rank, const transport::ProcessId& process) const override;
   void turn_away(Link link, std::string why, uint64_t& counter, TimeNs now);
   void serve_arrivals(bool everybody);
   void serve(Arrival& arrival);
   void lose(Arrival& arrival, const Status& why, uint64_t& counter);
-  void serve_farewells(TimeNs now);
   void tell_who_is_missing();
   [[nodiscard]] std::string missing_text() const;
   Status finish();
   Status give_up();
-  void note(uint64_t& counter, std::string_view what, const transport::Address& who, const Status& why);
 
   Surroundings surroundings_;
   Options options_;
   UniqueId id_;
   Key key_{};
-  std::vector<std::unique_ptr<transport::Listener>> listeners_;
-  std::vector<Stranger> strangers_;  ///< oldest first
-  std::vector<Departure> departures_;
-  std::vector<Farewell> farewells_;
+  Reception reception_;
+  Farewells farewells_;
   std::vector<Arrival> arrivals_;  ///< by rank; empty until the first has come and said how many there are
   int32_t complete_ = 0;
   TimeNs give_up_at_ = kNever;
-  TimeNs next_tick_at_ = 0, due_at_ = 0, accept_again_at_ = 0;
+  TimeNs next_tick_at_ = 0, due_at_ = 0;
   Table table_;
   bool finished_ = false;
   Status failure_;
@@ -188,23 +140,8 @@ class Member {
   Link take_link();
 
  private:
-  /// One of the root's addresses; all are tried side by side, again and again, until one answers with a proof.
-  struct Attempt {
-    transport::Address to;
-    std::unique_ptr<transport::Stream> stream;
-    std::optional<wire::Handshake> handshake;
-    TimeNs give_up_at = 0, retry_at = 0;
-    int failures = 0;
-    std::string last_error = "no answer";
-  };
-
   Member(const Surroundings& surroundings, const UniqueId& id, Options options, TimeNs now);
-  void try_addresses(TimeNs now);
-  /// True once this attempt's peer has proved to be the root.
-  Result<bool> pursue(Attempt& attempt, TimeNs now);
-  Status connect(Attempt& attempt, TimeNs now);
-  void fail(Attempt& attempt, const Status& why, TimeNs now);
-  void join(Attempt& attempt);
+  void join(std::unique_ptr<transport::Stream> stream);
   /// Speaks with the root; a failure is the root's verdict. A broken link only sends us back to the addresses.
   Status converse(TimeNs now);
   Status on_message(const Message& message);
@@ -213,11 +150,8 @@ class Member {
   void set_due(TimeNs now);
 
   Surroundings surroundings_;
-  UniqueId id_;
   Options options_;
-  Key key_{};
-  CounterRng jitter_;
-  std::vector<Attempt> attempts_;
+  Approach approach_;
   std::optional<Link> link_;
   Waiting missing_;  ///< as the root last said
   TimeNs give_up_at_, warn_at_, due_at_;
