@@ -29,7 +29,7 @@ Hello read_hello(Reader& reader) {
   hello.ranks = reader.i32();
   hello.epoch = reader.u32();
   const uint8_t purpose = reader.u8();
-  if (purpose < static_cast<uint8_t>(Purpose::rendezvous) || purpose > static_cast<uint8_t>(Purpose::data)) reader.fail();
+  if (purpose < static_cast<uint8_t>(Purpose::rendezvous) || purpose > static_cast<uint8_t>(Purpose::aggregate)) reader.fail();
   hello.purpose = static_cast<Purpose>(purpose);
   if (reader.u8() != 0) reader.fail();
   hello.stream = reader.u16();

@@ -24,7 +24,7 @@
 namespace isthmus::wire {
 
 /// What a connection is for.
-enum class Purpose : uint8_t { rendezvous = 1, control = 2, data = 3 };
+enum class Purpose : uint8_t { rendezvous = 1, control = 2, data = 3, aggregate = 4 };
 
 /// What each side claims; all of it is covered by the tags.
 struct Hello {

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// aggregate_round.h.
+#include "federated/aggregate_round.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace isthmus::federated {
+namespace {
+
+constexpr size_t kSumsAtOnce = 4;
+constexpr size_t kMostNamed = 8;
+
+template <typename Body>
+void for_each_rank(const RankSet& set, uint32_t ranks, const Body& body) {
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    if (set[rank]) body(rank);
+}
+
+std::shared_ptr<Outcome> blank(uint64_t number) {
+  auto outcome = std::make_shared<Outcome>();
+  outcome->round = number;
+  return outcome;
+}
+
+}  // namespace
+
+Round::Round(uint64_t number, const codec::Thc& thc, const kernels::Target& target, const RoundRules& rules, Describe describe)
+    : thc_(thc),
+      target_(target),
+      rules_(rules),
+      describe_(std::move(describe)),
+      outcome_(blank(number)),
+      own_scales_(rules.ranks),
+      held_(rules.ranks),
+      received_(rules.ranks) {
+  for (uint32_t rank = 0; rank < rules.ranks; ++rank) expected_.set(rank);
+}
+
+void Round::next() {
+  outcome_ = blank(outcome_->round + 1);
+  offers_.reset();
+  complete_.reset();
+  std::fill(received_.begin(), received_.end(), 0);
+  began_at_ = adding_since_ = first_through_at_ = kNever;
+}
+
+bool Round::poll(TimeNs now) {
+  if (over()) return false;
+  if (gathering()) return gather(now);
+  return wait_for_indices(now) || add_up();
+}
+
+TimeNs Round::due() const {
+  if (over()) return kNever;
+  if (gathering()) return later(began_at_, enough(offers_) ? rules_.deadline_ns : rules_.limit_ns);
+  const TimeNs limit = later(adding_since_, rules_.limit_ns);
+  return enough(through()) ? std::min(limit, later(first_through_at_, rules_.deadline_ns)) : limit;
+}
+
+// --- who takes part --------------------------------------------------------------------------------------------------------------
+
+Status Round::offer(uint32_t rank, const Signature& signature, std::span<const std::byte> scales, TimeNs now) {
+  if (signature.count > rules_.max_elements) {
+    return remote_error(fmt::format("it offers {} elements, where it was told that {} are the most", signature.count, rules_.max_elements));
+  }
+  const AggregateGrid grid(thc_, signature.count, rules_.chunk_elements);
+  if (scales.size() != 4 * grid.groups()) {
+    return remote_error(fmt::format("it offers {} bytes of scales for {} elements", scales.size(), signature.count));
+  }
+  for (uint64_t i = 0; i < grid.groups(); ++i) {
+    if (!is_scale(scale_at(scales, i))) return remote_error(fmt::format("its scale {} is none: {:08x}", i, scale_at(scales, i)));
+  }
+  if (offers_.none()) {
+    outcome_->signature = signature;
+    outcome_->grid = grid;
+    began_at_ = now;
+  } else if (signature != outcome_->signature) {
+    fail(invalid_usage(fmt::format("round {}: rank {} wants the {}, but rank {} the {}", number(), rank, to_string(signature),
+                                   ranks_of(offers_).front(), to_string(outcome_->signature))));
+    return {};
+  }
+  offers_.set(rank);
+  own_scales_[rank].assign(scales.begin(), scales.end());
+  return {};
+}
+
+bool Round::gather(TimeNs now) {
+  if (offers_.none()) return false;
+  const bool patient = now < later(began_at_, rules_.deadline_ns) && (expected_ & ~offers_).any();
+  if (enough(offers_) && (offers_.count() == rules_.ranks || !patient)) {
+    outcome_->roster = offers_;
+    join_scales();
+    for_each_rank(offers_, rules_.ranks, [&](uint32_t rank) { held_[rank].resize(outcome_->grid.chunks()); });
+    adding_since_ = now;
+    return true;
+  }
+  if (now < later(began_at_, rules_.limit_ns)) return false;
+  fail(timeout_error(shortage(fmt::format("came within {}", duration_text(rules_.limit_ns)), offers_)));
+  return true;
+}
+
+/// The largest of every group, as unsigned integers: positive floats are ordered like their bits, and not-a-number wins.
+void Round::join_scales() {
+  const uint64_t groups = outcome_->grid.groups();
+  std::vector<std::byte> body = encode(Scales{.round = number(), .scales = {}}, groups);
+  const std::span<std::byte> joined = std::span(body).subspan(kScalesHeadBytes);
+  for_each_rank(offers_, rules_.ranks, [&](uint32_t rank) {
+    for (uint64_t i = 0; i < groups; ++i) write_scale(joined, i, std::max(scale_at(joined, i), scale_at(own_scales_[rank], i)));
+  });
+  outcome_->scales = std::make_shared<const std::vector<std::byte>>(std::move(body));
+}
+
+// --- indices and sums ------------------------------------------------------------------------------------------------------------
+
+Status Round::add(uint32_t rank, uint32_t chunk, std::span<const std::byte> indices, TimeNs now) {
+  const AggregateGrid& grid = outcome_->grid;
+  if (chunk != received_[rank]) return remote_error(fmt::format("it sends chunk {} where {} is due", chunk, received_[rank]));
+  if (indices.size() != grid.index_bytes(chunk)) {
+    return remote_error(fmt::format("its chunk {} has {} bytes instead of {}", chunk, indices.size(), grid.index_bytes(chunk)));
+  }
+  held_[rank][chunk].assign(indices.begin(), indices.end());
+  if (++received_[rank] == grid.chunks()) {
+    complete_.set(rank);
+    first_through_at_ = std::min(first_through_at_, now);
+  }
+  return {};
+}
+
+void Round::lose(uint32_t rank) {
+  if (gathering() && offers_[rank]) {
+    offers_.reset(rank);
+    if (offers_.none()) began_at_ = kNever;
+  } else if (is_due_from(rank)) {
+    drop(RankSet().set(rank), Code::remote_error);
+  }
+}
+
+bool Round::wait_for_indices(TimeNs now) {
+  const RankSet waiting = outcome_->roster & ~complete_;
+  if (waiting.none() || outcome_->grid.chunks() == 0) return false;
+  const bool patient = now < later(first_through_at_, rules_.deadline_ns) || !enough(through());
+  if (patient && now < later(adding_since_, rules_.limit_ns)) return false;
+  outcome_->late |= waiting;
+  drop(waiting, Code::timeout);
+  return true;
+}
+
+void Round::drop(const RankSet& ranks, Code code) {
+  outcome_->roster &= ~ranks;
+  ++outcome_->edition;
+  outcome_->sums.clear();
+  if (!enough(outcome_->roster)) fail(Status(code, shortage("are left to be added", outcome_->roster)));
+}
+
+bool Round::add_up() {
+  const uint32_t chunks = outcome_->grid.chunks();
+  uint32_t ready = chunks;
+  for_each_rank(outcome_->roster, rules_.ranks, [&](uint32_t rank) { ready = std::min(ready, received_[rank]); });
+  auto& sums = outcome_->sums;
+  const size_t before = sums.size();
+  while (sums.size() < std::min<size_t>(ready, before + kSumsAtOnce)) sums.push_back(sum_of(static_cast<uint32_t>(sums.size())));
+  outcome_->finished = sums.size() == chunks;
+  return outcome_->finished || sums.size() > before;
+}
+
+bootstrap::SharedBytes Round::sum_of(uint32_t chunk) const {
+  const AggregateGrid& grid = outcome_->grid;
+  std::vector<std::byte> body = encode(SumsHead{.round = number(), .edition = outcome_->edition, .chunk = chunk}, grid.sum_bytes(chunk));
+  auto* sum = reinterpret_cast<uint8_t*>(body.data() + SumsHead::kBytes);
+  const uint32_t room = AggregateGrid::room(thc_);
+  for_each_rank(outcome_->roster, rules_.ranks, [&](uint32_t rank) {
+    const auto* indices = reinterpret_cast<const uint8_t*>(held_[rank][chunk].data());
+    target_.thc.accumulate(sum, room, sum, room, indices, 1, grid.units(chunk), thc_);
+  });
+  return std::make_shared<const std::vector<std::byte>>(std::move(body));
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------------------
+
+void Round::fail(Status why) {
+  outcome_->sums.clear();
+  outcome_->failure = std::move(why);
+}
+
+std::string Round::shortage(std::string_view what, const RankSet& here) const {
+  std::string missing;
+  size_t named = 0;
+  for (uint32_t rank = 0; rank < rules_.ranks; ++rank) {
+    if (here[rank] || ++named > kMostNamed) continue;
+    missing += fmt::format("{}rank {} ({})", missing.empty() ? "" : ", ", rank, describe_(rank));
+  }
+  if (named > kMostNamed) missing += fmt::format(" and {} more", named - kMostNamed);
+  return fmt::format("round {}: {} of {} ranks {}, and the quorum is {}; missing: {}", number(), here.count(), rules_.ranks, what,
+                     rules_.quorum, missing);
+}
+
+}  // namespace isthmus::federated

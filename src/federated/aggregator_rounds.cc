@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// aggregator.h: how rounds go on, what ranks are told of them, and the end.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "federated/aggregator.h"
+
+namespace isthmus::federated {
+namespace {
+
+constexpr int kTurnsAtOnce = 4;               // with one rank, before it is the others' turn
+constexpr TimeNs kBeatNs = 5 * kSecondNs;     // something is said at least so often, also to a rank that computes
+constexpr TimeNs kJoinNs = 10 * kSecondNs;    // from proof to join message
+constexpr TimeNs kPartingNs = 2 * kSecondNs;  // for ranks to read what they were told last
+
+}  // namespace
+
+bool Aggregator::advance(TimeNs now) {
+  if (!ended_.ok()) return false;
+  const bool gathered = round_.gathering();
+  bool changed = round_.poll(now);
+  if (gathered && !round_.gathering() && !round_.over()) {
+    // The others need not be waited for again unless they come back.
+    for (uint32_t rank = 0; rank < seats_.size(); ++rank)
+      if (!seats_[rank].joined) round_.expect(rank, false);
+  }
+  if (round_.over()) {  // also by what a rank said
+    conclude(now);
+    changed = true;
+  }
+  return changed;
+}
+
+void Aggregator::conclude(TimeNs now) {
+  const std::shared_ptr<Outcome>& outcome = round_.outcome();
+  RoundReport report{.round = outcome->round,
+                     .signature = outcome->signature,
+                     .late = outcome->late,
+                     .failure = outcome->failure,
+                     .received_bytes = std::exchange(round_bytes_, 0),
+                     .duration_ns = now - round_.began_at(),
+                     .editions = outcome->edition};
+  if (outcome->failure.ok()) {
+    report.contributors = outcome->roster;
+    report.result_bytes = outcome->scales->size();
+    for (const auto& sum : outcome->sums) report.result_bytes += sum->size();
+  }
+  counters_.late += outcome->late.count();
+  reports_.push_back(std::move(report));
+  kept_.push_back(outcome);
+  if (kept_.size() > options_.kept_rounds) {
+    forget(*kept_.front());
+    kept_.pop_front();
+  }
+  if (outcome->round == options_.rounds)
+    ended_ = invalid_usage(fmt::format("the aggregator has ended after its {} rounds", options_.rounds));
+  if (ended_.ok()) return begin_next(now);
+  linger_until_ = later(now, rules_.limit_ns);
+  for (Seat& seat : seats_)
+    if (std::exchange(seat.early, std::nullopt)) say_ended(seat);
+}
+
+/// An outcome is not kept for those who take it too slowly: memory must not depend on them.
+void Aggregator::forget(const Outcome& outcome) {
+  for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
+    Seat& seat = seats_[rank];
+    if (seat.serving.get() != &outcome) continue;
+    say_failed(seat, outcome.round, next_round(),
+               timeout_error(fmt::format("rank {} is too slow: the result of round {} is not kept any longer", rank, outcome.round)));
+    seat.serving.reset();
+  }
+}
+
+void Aggregator::begin_next(TimeNs now) {
+  round_.next();
+  for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
+    const auto early = std::exchange(seats_[rank].early, std::nullopt);
+    if (!early) continue;
+    if (!round_.gathering()) {  // one of these has failed it
+      serve(seats_[rank], round_.outcome());
+      continue;
+    }
+    const Status offered = round_.offer(rank, early->signature, early->scales, now);
+    if (!offered.ok()) {
+      lose(rank, offered, counters_.malformed);
+      continue;
+    }
+    round_bytes_ += kOfferHeadBytes + early->scales.size();
+    serve(seats_[rank], round_.outcome());
+  }
+}
+
+// --- what ranks are told ---------------------------------------------------------------------------------------------------------
+
+void Aggregator::serve(Seat& seat, const std::shared_ptr<Outcome>& outcome) {
+  seat.serving = outcome;
+  seat.scales_sent = false;
+  seat.editions_sent = 0;
+  seat.sums_sent = 0;
+}
+
+/// The next message of what it is being told, if there is one.
+bool Aggregator::tell(Seat& seat) {
+  if (!seat.serving) return false;
+  const Outcome& outcome = *seat.serving;
+  if (outcome.failure.ok() && !outcome.scales) return false;
+  if (outcome.failure.ok() && !std::exchange(seat.scales_sent, true)) {
+    say(seat, AggregateType::scales, outcome.scales);
+    return true;
+  }
+  if (outcome.failure.ok() && seat.editions_sent != outcome.edition + 1) {
+    say(seat, AggregateType::roster, encode(Roster{.round = outcome.round, .edition = outcome.edition, .ranks = outcome.roster}));
+    seat.editions_sent = outcome.edition + 1;
+    seat.sums_sent = 0;
+    return true;
+  }
+  if (seat.sums_sent < outcome.sums.size()) {
+    say(seat, AggregateType::sums, outcome.sums[seat.sums_sent++]);
+    return true;
+  }
+  if (outcome.failure.ok() && !outcome.finished) return false;
+  if (outcome.failure.ok()) {
+    say(seat, AggregateType::end, encode(End{.round = outcome.round, .edition = outcome.edition, .late = outcome.late}));
+  } else {
+    say_failed(seat, outcome.round, outcome.round + 1, outcome.failure);
+  }
+  seat.served_round = outcome.round;
+  seat.serving.reset();
+  return true;
+}
+
+void Aggregator::say(Seat& seat, AggregateType type, bootstrap::SharedBytes body) {
+  counters_.sent_bytes += body->size() + bootstrap::Link::kHeaderBytes;
+  seat.link->send(static_cast<uint8_t>(type), std::move(body));
+}
+
+void Aggregator::say_failed(Seat& seat, uint64_t round, uint64_t next_round, const Status& why) {
+  say(seat, AggregateType::failed, encode(Failed{.round = round, .next_round = next_round, .why = why}));
+}
+
+void Aggregator::say_ended(Seat& seat) {
+  say_failed(seat, next_round(), next_round(), ended_);
+  seat.served_round = round_.number();
+}
+
+/// Tells a rank what there is to tell, as fast as it takes it.
+Status Aggregator::send(Seat& seat, TimeNs now) {
+  for (int turn = 0; turn < kTurnsAtOnce; ++turn) {
+    while (seat.link->unsent_bytes() < options_.queue_bytes && tell(seat)) continue;
+    const size_t before = seat.link->unsent_bytes();
+    ISTHMUS_TRY(seat.link->flush());
+    if (seat.link->unsent_bytes() == before) return {};
+    seat.moved_at = seat.beat_at = now;
+  }
+  if (seat.serving) due_at_ = now;
+  return {};
+}
+
+/// Whether it is still there, and sees to it that the way to it stays open.
+Status Aggregator::check(Seat& seat, TimeNs now) {
+  const TimeNs beat_ns = std::min(kBeatNs, options_.peer_timeout_ns / 4);
+  due_at_ = std::min(due_at_, later(now, beat_ns));
+  if (!seat.joined && now >= later(seat.came_at, kJoinNs)) return timeout_error("it proved itself, but does not say what it wants");
+  if (seat.link->unsent_bytes() == 0) {
+    seat.moved_at = now;
+    if (!seat.joined || now < later(seat.beat_at, beat_ns)) return {};
+    say(seat, AggregateType::heartbeat, std::make_shared<const std::vector<std::byte>>());
+    seat.beat_at = now;
+    return seat.link->flush();
+  }
+  if (now < later(seat.moved_at, options_.peer_timeout_ns)) return {};
+  return timeout_error(fmt::format("it has taken nothing for {}", duration_text(options_.peer_timeout_ns)));
+}
+
+void Aggregator::keep_company(uint32_t rank, TimeNs now) {
+  Seat& seat = seats_[rank];
+  if (!seat.link) return;
+  Status status = send(seat, now);
+  if (status.ok()) status = check(seat, now);
+  if (!status.ok()) lose(rank, status, counters_.lost);
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------------------
+
+void Aggregator::stop(const std::string& why, TimeNs now) {
+  stopped_ = true;
+  due_at_ = now;
+  reception_.close();
+  if (!ended_.ok()) return;
+  ended_ = remote_error("the aggregator was stopped: " + why);
+  if (round_.began_at() == kNever) return;
+  round_.fail(remote_error(fmt::format("round {}: {}", round_.number(), ended_.text())));
+  conclude(now);
+}
+
+/// Nobody needs it any longer: its ranks have what they were to be told, and have gone or had the time to read it.
+bool Aggregator::has_ended(TimeNs now) {
+  if (ended_.ok()) return false;
+  bool somebody = false, somebody_waits = false;
+  for (const Seat& seat : seats_) {
+    if (!seat.link) continue;
+    const bool awaited = !stopped_ && seat.joined && seat.served_round < round_.number() && now < linger_until_;
+    somebody = true;
+    somebody_waits |= awaited || seat.serving != nullptr || seat.link->unsent_bytes() > 0;
+  }
+  if (!somebody) return true;
+  if (somebody_waits && !stopped_) part_by_ = kNever;
+  if (!somebody_waits || stopped_) part_by_ = std::min(part_by_, later(now, kPartingNs));
+  due_at_ = std::min({due_at_, part_by_, linger_until_});
+  return now >= part_by_;
+}
+
+}  // namespace isthmus::federated

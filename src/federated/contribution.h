@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's side of the arithmetic: its vector's scales, indices and the decoded sum, chunk by chunk. Used by Contributor; what is
+// needed of the other side's messages is checked there. Nothing here can fail.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "federated/aggregate_grid.h"
+#include "federated/aggregate_messages.h"
+#include "kernels/reduce.h"
+
+namespace isthmus::federated {
+
+/// A vector in user memory, and where its sum goes; `out` may be `in`.
+struct Contribution {
+  const void* in = nullptr;
+  void* out = nullptr;
+  Signature signature;
+};
+
+class Coding {
+ public:
+  Coding(const codec::Thc& thc, const kernels::Target& target, const kernels::CodecKey& key, uint32_t chunk_elements,
+         const Contribution& contribution)
+      : thc_(thc), target_(target), key_(key), contribution_(contribution), grid_(thc, contribution.signature.count, chunk_elements) {}
+
+  [[nodiscard]] const AggregateGrid& grid() const { return grid_; }
+  /// Writes the own scales of a chunk's groups to their places among all `scales`, 4 bytes each.
+  void measure(uint32_t chunk, std::span<std::byte> scales);
+  /// Encodes a chunk to `indices` (grid().index_bytes) by the common scales.
+  void encode(uint32_t chunk, std::span<const std::byte> scales, std::span<std::byte> indices);
+  /// Decodes a chunk's sum of `summands` contributions into the output.
+  void decode(uint32_t chunk, std::span<const std::byte> scales, std::span<const std::byte> sum, uint32_t summands);
+
+ private:
+  /// Groups of a chunk, with their place in the vector and among all scales.
+  template <typename Body>
+  void for_each_group(uint32_t chunk, const Body& body);
+  [[nodiscard]] size_t bytes_at(uint64_t element) const { return element * size_of(contribution_.signature.type); }
+
+  const codec::Thc& thc_;
+  const kernels::Target& target_;
+  kernels::CodecKey key_;
+  Contribution contribution_;
+  AggregateGrid grid_;
+  alignas(64) std::array<float, codec::kMaxGroup> work_{};
+};
+
+}  // namespace isthmus::federated
