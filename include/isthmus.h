@@ -95,6 +95,62 @@ typedef struct isthmusCompressionInfo_v1 {
 
 ncclResult_t isthmusCommGetCompressionInfo(ncclComm_t comm, isthmusCompressionInfo_t* info);
 
+// --- aggregator --------------------------------------------------------------------------------------------------------------
+// Sums at one place (the command isthmus aggregate --listen), made of the vectors of those ranks that come: no communicator is
+// needed, ranks may be late, die and come back. Vectors travel encoded by the codec "thc"; ncclFloat32, ncclFloat16, ncclBfloat16 in host
+// memory. Calls block. Any thread may call; on one handle one call runs at a time.
+
+/// A connection to an aggregator.
+typedef struct isthmusAggregator* isthmusAggregator_t;
+
+/// Begin with ISTHMUS_AGGREGATOR_CONFIG_INITIALIZER; address, rank and ranks must be set.
+typedef struct isthmusAggregatorConfig_v1 {
+  size_t size;                         /* of this struct; set by the initializer */
+  unsigned int version;                /* set by the initializer */
+  const char* address;                 /* the aggregator's, host:port */
+  int rank, ranks;                     /* this rank, and how many the aggregator serves */
+  const char* codec;                   /* as the aggregator's, such as "thc:b=4"; NULL: whatever it is */
+  const char* secretFile;              /* NULL: ISTHMUS_SECRET_FILE, or on loopback addresses this user's own */
+  unsigned long long connectTimeoutMs; /* to be let in; 0: ISTHMUS_SETUP_TIMEOUT */
+  unsigned long long sumTimeoutMs;     /* for a sum; 0: ISTHMUS_TIMEOUT, or if that is 0 the aggregator's own limits */
+} isthmusAggregatorConfig_t;
+
+#define ISTHMUS_AGGREGATOR_CONFIG_INITIALIZER \
+  { sizeof(isthmusAggregatorConfig_t), ISTHMUS_VERSION_CODE, NULL, -1, -1, NULL, NULL, 0, 0 }
+
+/// What a sum is made of. Begin with ISTHMUS_AGGREGATE_RESULT_INITIALIZER.
+typedef struct isthmusAggregateResult_v1 {
+  size_t size;                                 /* of this struct; set by the initializer */
+  unsigned int version;                        /* set by the initializer */
+  unsigned long long round;                    /* counted by the aggregator from 1; one that is skipped was missed while away */
+  int contributors;                            /* ranks in the sum; an average was divided by this */
+  int late;                                    /* not 0: this rank came too late to be among them */
+  int lateRanks;                               /* ranks that took part too late, as far as was known */
+  unsigned long long ranks[16];                /* those in the sum: rank r is bit r % 64 of ranks[r / 64] */
+  unsigned long long sentBytes, receivedBytes; /* of messages, by this rank */
+} isthmusAggregateResult_t;
+
+#define ISTHMUS_AGGREGATE_RESULT_INITIALIZER \
+  { sizeof(isthmusAggregateResult_t), ISTHMUS_VERSION_CODE }
+
+/// Connects, proves to know the secret, and waits to be let in.
+///   ncclInvalidArgument  the configuration is wrong, or the address unknown
+///   ncclInvalidUsage     the aggregator refuses this rank: taken by another process, another number of ranks, another codec
+///   ncclRemoteError      it cannot be reached, or not in time
+ncclResult_t isthmusAggregatorConnect(isthmusAggregator_t* aggregator, const isthmusAggregatorConfig_t* config);
+
+/// recvbuff <- the sum (ncclSum) or average (ncclAvg) of the ranks that come in this round, the same bytes on all ranks that have the
+/// result; recvbuff may be sendbuff. A rank that comes when the round is over gets its result, without being in it. `result` may be NULL.
+/// After a failure recvbuff holds anything; the next call takes part in the next round, and connects again where the connection was lost.
+///   ncclInvalidArgument  type, operator or buffers; more elements than the aggregator has memory for
+///   ncclInvalidUsage     the ranks of the round do not agree on count, type and operator; or the result is no longer kept
+///   ncclRemoteError      no quorum in time, or the aggregator is lost
+ncclResult_t isthmusAggregatorSum(isthmusAggregator_t aggregator, const void* sendbuff, void* recvbuff, size_t count,
+                                  ncclDataType_t datatype, ncclRedOp_t op, isthmusAggregateResult_t* result);
+
+/// Says farewell and forgets the handle. Waits for a call that is running in another thread.
+ncclResult_t isthmusAggregatorClose(isthmusAggregator_t aggregator);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -149,6 +149,19 @@ std::vector<float>* Library::find_feedback(isthmusFeedback_t handle) {
   return found == feedbacks_.end() ? nullptr : &found->second;
 }
 
+isthmusAggregator_t Library::adopt(std::shared_ptr<OpenAggregator> aggregator) {
+  const auto handle = reinterpret_cast<isthmusAggregator_t>(next_aggregator_++);  // NOLINT(performance-no-int-to-ptr)
+  aggregators_.emplace(handle, std::move(aggregator));
+  return handle;
+}
+
+Result<std::shared_ptr<OpenAggregator>> Library::find(isthmusAggregator_t handle) const {
+  const auto found = aggregators_.find(handle);
+  if (found != aggregators_.end()) return found->second;
+  return invalid_argument(
+      fmt::format("{} is not a handle of isthmusAggregatorConnect, or was closed already", static_cast<const void*>(handle)));
+}
+
 ThreadGroup& Library::thread_group() {
   thread_local ThreadGroup group;
   return group;

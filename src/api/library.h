@@ -23,6 +23,8 @@ struct ncclComm {
 
 namespace isthmus::api {
 
+struct OpenAggregator;  // aggregator.cc
+
 /// A thread's open group.
 struct ThreadGroup {
   int depth = 0;
@@ -67,6 +69,11 @@ class Library {
   std::vector<float>* find_feedback(isthmusFeedback_t handle);
   void forget_feedback(isthmusFeedback_t handle) { feedbacks_.erase(handle); }
 
+  // Connections to aggregators, likewise. Shared with calls, which let go of the lock.
+  isthmusAggregator_t adopt(std::shared_ptr<OpenAggregator> aggregator);
+  Result<std::shared_ptr<OpenAggregator>> find(isthmusAggregator_t handle) const;
+  void forget(isthmusAggregator_t handle) { aggregators_.erase(handle); }
+
   /// The stream of a call: NULL and the legacy handles 1 and 2 are the NULL stream (0).
   static Result<comm::StreamHandle> stream_of(exec::Process& process, cudaStream_t stream);
 
@@ -86,6 +93,8 @@ class Library {
   std::unique_ptr<collectives::Selector> selector_;
   std::unordered_map<isthmusFeedback_t, std::vector<float>> feedbacks_;
   uintptr_t next_feedback_ = 1;
+  std::unordered_map<isthmusAggregator_t, std::shared_ptr<OpenAggregator>> aggregators_;
+  uintptr_t next_aggregator_ = 1;
   std::unordered_map<ncclComm_t, std::unique_ptr<ncclComm>> handles_;
   mutable ncclComm_t last_found_ = nullptr;  ///< it is live
 };

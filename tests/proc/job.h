@@ -49,6 +49,8 @@ class Job {
   }
 
   [[nodiscard]] pid_t pid() const { return pid_; }
+  /// What has been read of its output so far.
+  [[nodiscard]] const std::string& output() const { return ended_.output; }
 
   /// Reads until the output holds `text`, or its end.
   bool wait_for(const std::string& text) {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// premises.h.
+#include "cli/aggregate/premises.h"
+
+#include <fmt/format.h>
+
+#include "base/host_identity.h"
+#include "bootstrap/comm_id.h"
+#include "federated/aggregator.h"
+
+namespace isthmus::cli {
+
+Result<std::unique_ptr<Premises>> prepare(const MeetingWords& words) {
+  auto premises = std::make_unique<Premises>();
+  SettingsReport report;
+  ISTHMUS_ASSIGN(premises->settings, settings_from_environment(&report));
+  Settings& settings = premises->settings;
+  for (const std::string& warning : report.warnings) fmt::print(stderr, "isthmus aggregate: warning: {}\n", warning);
+  if (!words.secret_file.empty()) settings.secret_file = words.secret_file;
+  if (!words.auth.empty()) settings.auth = words.auth;
+  const HostIdentity host = read_host_identity(settings);
+  premises->log = Logger::from_settings(settings, host.hostname, host.pid);
+
+  const Crypto* crypto = &Crypto::none();
+  if (settings.auth == "none") {
+    premises->log.warn("connections are not authenticated: anybody who reaches {} may take part", words.address);
+  } else {
+    ISTHMUS_ASSIGN(crypto, Crypto::load());
+  }
+  const auto addresses = bootstrap::resolve(words.address, settings);
+  if (!addresses.ok()) return addresses.status().with_context(words.address);
+  premises->addresses = *addresses;
+  ISTHMUS_ASSIGN(const Key secret, bootstrap::common_secret(settings, *addresses, *crypto, random_bytes));
+  premises->key = federated::aggregator_key(*crypto, secret);
+
+  transport::SocketOptions sockets{.ifname = settings.socket_ifname, .family = settings.socket_family};
+  sockets.accepted.user_timeout_ns = settings.peer_timeout_ns;
+  premises->network = std::make_unique<transport::Sockets>(std::move(sockets));
+  premises->surroundings = std::make_unique<bootstrap::Surroundings>(
+      bootstrap::Surroundings{.network = *premises->network, .crypto = *crypto, .log = premises->log});
+  ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(premises->surroundings->process))));
+  return premises;
+}
+
+int complain(const Status& status) {
+  fmt::print(stderr, "isthmus aggregate: {}\n", status.text());
+  return status.code() == Code::invalid_argument ? 2 : 1;
+}
+
+}  // namespace isthmus::cli
