@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import pathlib
 import statistics
@@ -22,7 +21,7 @@ import time
 
 import benches
 import goals
-from compare import count_option, guarded, progress
+from compare import count_option, guarded, progress, report_option, write_report
 from contenders import Place
 from emulated import Broken, run_sweep
 from figures import parse_size, size_text
@@ -140,7 +139,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--size", type=size_option, default=parse_size(SIZE), help=f"bytes of the allreduce ({SIZE})")
     parser.add_argument("--iterations", type=count_option, default=ITERATIONS, help=f"timed out of place, and as many in place ({ITERATIONS})")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
-    parser.add_argument("--json", metavar="FILE", help="also write everything measured to FILE; - for standard output instead of the lines")
+    parser.add_argument("--json", metavar="FILE", type=report_option, help="also write everything measured to FILE; - for standard output instead of the lines")
     return parser.parse_args(words)
 
 
@@ -157,9 +156,7 @@ def main(words: list[str]) -> int:
         print(f"codec: {error}", file=sys.stderr)
         return 1
     progress("")
-    if options.json:
-        text = json.dumps(measured.as_json(), indent=1) + "\n"
-        sys.stdout.write(text) if options.json == "-" else pathlib.Path(options.json).write_text(text)
+    write_report(options.json, measured.as_json())
     if options.json != "-":
         print("\n".join([one.line() for one in measured.outcomes()] + measured.lines() + [f"\nMeasured in {time.monotonic() - began:.0f} s."]))
     return 1 if options.strict and any(one.verdict == goals.MISS for one in measured.outcomes()) else 0

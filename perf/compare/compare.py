@@ -28,6 +28,7 @@ SCREENING_ROUNDS = 2
 SCREENING_LIMIT_MS = 20  # of a batch
 JOB_LIMIT_S = 60
 LINE_EVERY_S = 10
+LAST_WAIT_S = 10  # for processes that were started at the last moment
 INTERRUPTED = 130
 ONE_PROCESS = "allreduce -g 2"
 ORDINARY_FROM = 8 << 10  # smaller messages are copied through shared memory wherever they lie
@@ -71,6 +72,17 @@ def progress(text: str, keep: bool = False) -> None:
         next_line_at = time.monotonic() + LINE_EVERY_S
 
 
+def end_children() -> None:
+    """Ends what was being started when the interruption came, and so was not known yet to whom it would have ended. It is asked again
+    and again, since between fork and exec a process hears nothing."""
+    give_up_at = time.monotonic() + LAST_WAIT_S
+    while pids := [int(pid) for task in pathlib.Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]:
+        for pid in pids:
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                os.kill(pid, signal.SIGTERM if time.monotonic() < give_up_at else signal.SIGKILL)
+        time.sleep(0.02)
+
+
 def guarded(name: str, main) -> int:
     """The program's exit code. An interruption (Ctrl-C, or SIGTERM as one) ends it with one line; what it had started has ended by then."""
     def interrupted(*_) -> None:
@@ -80,9 +92,29 @@ def guarded(name: str, main) -> int:
         return main(sys.argv[1:])
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        end_children()
         progress("")
         print(f"{name}: interrupted; nothing was measured to the end", file=sys.stderr)
         return INTERRUPTED
+
+
+def report_option(word: str) -> str:
+    """'-', or a file that can be written: whoever cannot keep what was measured is told before it is measured."""
+    try:
+        if word != "-":
+            pathlib.Path(word).open("a").close()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot write {word}: {error.strerror}") from None
+    return word
+
+
+def write_report(to: str | None, document: dict) -> None:
+    """To what report_option accepted; None: nowhere."""
+    text = json.dumps(document, indent=1) + "\n"
+    if to == "-":
+        sys.stdout.write(text)
+    elif to:
+        pathlib.Path(to).write_text(text)
 
 
 def note(measured: Measured, text: str) -> None:
@@ -261,7 +293,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=count_option, default=7, help="rounds in which everybody runs once (7)")
     parser.add_argument("--together", action="store_true", help="begin each call at an instant agreed before, instead of one after the other")
     parser.add_argument("--only-defaults", action="store_true", help="leave out Open MPI's forced algorithms")
-    parser.add_argument("--json", metavar="FILE", help="also write everything measured to FILE; - for standard output instead of the table")
+    parser.add_argument("--json", metavar="FILE", type=report_option, help="also write everything measured to FILE; - for standard output instead of the table")
     return parser.parse_args(words)
 
 
@@ -281,9 +313,7 @@ def main(words: list[str]) -> int:
         return 2
     began = time.monotonic()
     measured = measure(plan)
-    if options.json:
-        text = json.dumps(as_json(plan, measured), indent=1) + "\n"
-        sys.stdout.write(text) if options.json == "-" else pathlib.Path(options.json).write_text(text)
+    write_report(options.json, as_json(plan, measured))
     if options.json != "-":
         print("\n".join(memory_lines(measured) + table(measured.samples)))
         print(f"\n{plan.rounds} rounds in {time.monotonic() - began:.0f} s. Ratios are the best peer's time to ours: above 1 Isthmus is faster. "

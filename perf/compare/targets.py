@@ -9,7 +9,6 @@ line is wrong; 130 interrupted."""
 from __future__ import annotations
 
 import argparse
-import json
 import pathlib
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import time
 import benches
 import codec
 import goals
-from compare import COLLECTIVES, SIZES, Plan, count_option, guarded, list_of, measure, memory_lines, progress
+from compare import COLLECTIVES, SIZES, Plan, count_option, guarded, list_of, measure, memory_lines, progress, report_option, write_report
 from contenders import Place, run_lines
 from emulated import Broken, run_sweep
 from figures import LIBRARY, ORDINARY, parse_size, quiet_line, table
@@ -91,7 +90,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", type=list_of(part), default=list(PARTS), help=f"parts with commas between ({','.join(PARTS)})")
     parser.add_argument("--rounds", type=count_option, default=7, help="rounds of the comparison (7)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
-    parser.add_argument("--json", metavar="FILE", help="also write the targets to FILE; - for standard output instead of the lines")
+    parser.add_argument("--json", metavar="FILE", type=report_option, help="also write the targets to FILE; - for standard output instead of the lines")
     return parser.parse_args(words)
 
 
@@ -119,10 +118,7 @@ def main(words: list[str]) -> int:
         print(f"targets: {error}", file=sys.stderr)
         return 1
     progress("")
-    report = {"format": "isthmus.targets/1", "targets": [one.as_json() for one in outcomes]}
-    if options.json:
-        text = json.dumps(report, indent=1) + "\n"
-        sys.stdout.write(text) if options.json == "-" else pathlib.Path(options.json).write_text(text)
+    write_report(options.json, {"format": "isthmus.targets/1", "targets": [one.as_json() for one in outcomes]})
     counts = {verdict: sum(one.verdict == verdict for one in outcomes) for verdict in (goals.PASS, goals.MISS, goals.SKIPPED)}
     if options.json != "-":
         print("\n".join(details + [one.line() for one in outcomes]))

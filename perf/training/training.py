@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "tests" / "sites"))
 
 import curves  # noqa: E402
 import losses  # noqa: E402
-from compare import Watch, count_option, guarded, list_of, progress  # noqa: E402
+from compare import Watch, count_option, guarded, list_of, progress, report_option, write_report  # noqa: E402
 from contenders import Place, end  # noqa: E402
 from figures import Measured, quiet_line  # noqa: E402
 from layout import parse_rate  # noqa: E402
@@ -152,6 +152,14 @@ def rate(word: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def folder(word: str) -> pathlib.Path:
+    try:
+        pathlib.Path(word).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot make {word}: {error.strerror}") from None
+    return pathlib.Path(word)
+
+
 def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="training", description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[-1], allow_abbrev=False)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="the build folder (build)")
@@ -165,8 +173,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--learning-rate", type=float, default=0.05, help="of the first step; it falls to 0 in a straight line (0.05)")
     parser.add_argument("--target", type=float, help="held-out loss that is to be reached (what exact gradients come to in three quarters of the steps)")
     parser.add_argument("--quick", action="store_true", help="a small model, 60 steps, two processes of one host, exact and thc:b=4, unless said otherwise")
-    parser.add_argument("--curves", type=pathlib.Path, help="folder for training-check-steps.svg and training-check-time.svg (the build folder)")
-    parser.add_argument("--json", metavar="FILE", help="also write everything measured to FILE; - for standard output instead of the tables")
+    parser.add_argument("--curves", type=folder, help="folder for training-check-steps.svg and training-check-time.svg (the build folder)")
+    parser.add_argument("--json", metavar="FILE", type=report_option, help="also write everything measured to FILE; - for standard output instead of the tables")
     options = parser.parse_args(words)
     defaults = QUICK if options.quick else {"ranks": 4, "seeds": [1, 2, 3], "steps": 140, "codecs": CODECS, "links": list(LINKS)}
     for name, value in defaults.items():
@@ -197,15 +205,14 @@ def main(words: list[str]) -> int:
     others_share = watch.share()
     target = options.target if options.target is not None else losses.target_of(runs)
     rows = losses.rows_of(runs, target)
-    drawn = draw(runs, options)
-    if options.json:
-        text = json.dumps(as_json(options, runs, rows, target, common, others_share), indent=1) + "\n"
-        sys.stdout.write(text) if options.json == "-" else pathlib.Path(options.json).write_text(text)
+    write_report(options.json, as_json(options, runs, rows, target, common, others_share))
     if options.json != "-":
         print("\n".join(losses.table(rows, target)))
         print(f"\n{common['parameters']} parameters, {common['ranks']} ranks, {common['batch']} examples of each in a step, {options.steps} steps, "
               f"{len(options.seeds)} seeds, mean ± standard deviation, in {time.monotonic() - began:.0f} s.\n"
-              f"{quiet_line(Measured(others_share=others_share))}\n{drawn}")
+              f"{quiet_line(Measured(others_share=others_share))}")
+    drawn = draw(runs, options)
+    print(drawn, file=sys.stderr if options.json == "-" else sys.stdout)
     return 0
 
 

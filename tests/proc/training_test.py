@@ -45,7 +45,7 @@ class Driver(unittest.TestCase):
     def test_compressed_gradients_come_to_where_exact_ones_do(self):
         with tempfile.TemporaryDirectory() as folder:
             done = run(sys.executable, SOURCE / "perf/training/training.py", "--build", BUILD, "--quick", "--codec", "none", "--codec", "thc:b=4",
-                       "--codec", "thc:b=4,ef=on", "--json", "-", "--curves", folder)
+                       "--codec", "thc:b=4,ef=on", "--json", "-", "--curves", f"{folder}/made")
             self.assertEqual(done.returncode, 0, done.stderr)
             report = json.loads(done.stdout)
             self.assertEqual([row["codec"] for row in report["rows"]], ["none", "thc:b=4", "thc:b=4,ef=on"])
@@ -67,6 +67,10 @@ class Driver(unittest.TestCase):
         done = run(sys.executable, SOURCE / "perf/training/training.py", "--build", SOURCE / "include")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("training_check is missing", done.stderr)
+        for wrong in (("--json", "/nowhere/report.json"), ("--curves", "/proc/nowhere")):
+            done = run(sys.executable, SOURCE / "perf/training/training.py", "--build", BUILD, *wrong)
+            self.assertEqual(done.returncode, 2, "said before training, not after it")
+            self.assertIn(wrong[1], done.stderr)
 
 
 class Program(unittest.TestCase):
