@@ -194,23 +194,30 @@ std::string_view usual_name(Collective collective, const codec::Codec& codec, in
   return ranks <= kMostDirect ? "direct" : "halving";
 }
 
-/// One forced word: what it says about the collective, if anything.
-Status apply(const Wish& wish, Collective collective, const codec::Codec& codec, std::optional<uint32_t>& segments,
-             const plan::Algorithm*& chosen) {
-  bool known = false;
+/// What forced words say about a collective.
+struct Forced {
+  const plan::Algorithm* algorithm = nullptr;
+  std::optional<uint32_t> segments;
+  std::string_view missed;  ///< a name that was meant for the collective, too, which has no such algorithm
+};
+
+Status apply(const Wish& wish, Collective collective, const codec::Codec& codec, Forced& forced) {
+  bool known = false, found = false;
   for (const plan::Algorithm* algorithm : compressed_registry()) {
     const bool other = !wish.collective.empty() && name_of(algorithm->collective) != wish.collective;
     if (algorithm->name != wish.name || other) continue;
     known = true;
     if (wish.segments) ISTHMUS_TRY(check_segments(*algorithm, *wish.segments));
     if (algorithm->collective != collective) continue;
-    chosen = algorithm;
-    segments = wish.segments;
+    found = true;
+    forced.algorithm = algorithm;
+    forced.segments = wish.segments;
   }
   if (!known) {
     return invalid_argument(fmt::format("no compressed algorithm is called \"{}\"; for codec {}, {} has {}", wish.name, codec.name,
                                         name_of(collective), compressed_names_of(collective, codec)));
   }
+  if (!found && wish.collective.empty()) forced.missed = wish.name;
   return {};
 }
 
@@ -222,17 +229,22 @@ Result<Choice> choose_compressed(Collective collective, const codec::Codec& code
   if (names.empty()) {
     return invalid_argument(fmt::format("{} cannot be carried out with codec {}", name_of(collective), codec.name));
   }
-  const plan::Algorithm* algorithm = find_compressed(collective, usual_name(collective, codec, ranks, sites));
-  std::optional<uint32_t> segments;
+  Forced wishes;
   for (const std::string_view word : split(forced, ',')) {
     ISTHMUS_ASSIGN(const Wish wish, parse_wish(word));
-    ISTHMUS_TRY(apply(wish, collective, codec, segments, algorithm));
+    ISTHMUS_TRY(apply(wish, collective, codec, wishes));
   }
+  if (wishes.algorithm == nullptr && !wishes.missed.empty()) {
+    return invalid_argument(
+        fmt::format("{} has no compressed algorithm {}; with codec {} it has {}", name_of(collective), wishes.missed, codec.name, names));
+  }
+  const plan::Algorithm* algorithm =
+      wishes.algorithm != nullptr ? wishes.algorithm : find_compressed(collective, usual_name(collective, codec, ranks, sites));
   if (!codes_with(*algorithm, codec)) {
     return invalid_argument(
         fmt::format("{} {} has no use for codec {}; these have: {}", name_of(collective), algorithm->name, codec.name, names));
   }
-  return Choice{algorithm, segments.value_or(segments_for(*algorithm, static_cast<uint64_t>(ranks), elements))};
+  return Choice{algorithm, wishes.segments.value_or(segments_for(*algorithm, static_cast<uint64_t>(ranks), elements))};
 }
 
 }  // namespace isthmus::collectives

@@ -65,8 +65,8 @@ class Selector {
 /// How a call whose elements travel as `codec` is carried out. Homomorphic codecs: hierarchy if some ranks are close and others are not
 /// (`sites` as in plan::Shape), else direct, above 32 ranks halving. Others: decoding at each block's owner. Segments make cells of 32 to
 /// 64 Ki elements; `elements` are those of the larger buffer. `forced` is "", or words as for Selector::make that name compressed
-/// algorithms. Pure, so all ranks choose alike. Fails (invalid_argument) on names and numbers that no compressed algorithm has, on an
-/// algorithm that has no use for the codec, and where the collective has none.
+/// algorithms. Pure, so all ranks choose alike. Fails (invalid_argument) on names and numbers that no compressed algorithm has, where
+/// the collective has none of the names that are meant for it, on an algorithm that has no use for the codec, and where it has none at all.
 Result<Choice> choose_compressed(Collective collective, const codec::Codec& codec, int32_t ranks, std::span<const int32_t> sites,
                                  uint64_t elements, std::string_view forced = {});
 

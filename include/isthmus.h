@@ -45,7 +45,7 @@ typedef struct isthmusCompression_v1 {
   size_t size;                /* of this struct; set by the initializer */
   unsigned int version;       /* set by the initializer */
   const char* codec;          /* "thc", "thc:b=4,p=1/32", "bf16", "int8", "int4", "none"; NULL: "thc" */
-  const char* algorithm;      /* "direct", "halving", "ring", "root", "hierarchy", "two_shot"; NULL: chosen by ranks and sites */
+  const char* algorithm;      /* one that the collective has, see docs/algorithms.md; NULL: chosen by ranks and sites */
   size_t minBytes;            /* smaller calls go as they are; 0: none in a call of its own, below 1 MiB on a communicator */
   isthmusFeedback_t feedback; /* NULL: none. Codec thc then needs ef=on. For calls of their own only */
   int required;               /* not 0: what the codec cannot serve fails, instead of going as it is */

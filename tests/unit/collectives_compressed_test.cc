@@ -198,7 +198,10 @@ TEST(ChooseCompressed, GoesByCodecRanksAndSites) {
 TEST(ChooseCompressed, TakesTheUsersWord) {
   EXPECT_EQ(chosen({}, "ring"), "ring/2");
   EXPECT_EQ(chosen({.sites = {0, 0, 0, 0, 1, 1, 1, 1}}, "root/1"), "root/1");
-  EXPECT_EQ(chosen({.collective = Collective::reduce_scatter, .codec = codec::find("bf16")}, "two_shot/4"), "one_shot/2") << "it has none";
+  EXPECT_THAT(chosen({.collective = Collective::reduce_scatter, .codec = codec::find("bf16")}, "two_shot/4"),
+              HasSubstr("reduce_scatter has no compressed algorithm two_shot; with codec bf16 it has one_shot"));
+  EXPECT_EQ(chosen({.collective = Collective::reduce_scatter, .codec = codec::find("bf16")}, "two_shot/4,one_shot/4"), "one_shot/4");
+  EXPECT_EQ(chosen({.collective = Collective::reduce_scatter, .codec = codec::find("bf16")}, "allreduce:two_shot"), "one_shot/2");
   EXPECT_THAT(chosen({}, "two_shot"),
               HasSubstr("allreduce two_shot has no use for codec toy; these have: direct, halving, ring, root, hierarchy"));
   EXPECT_THAT(chosen({.codec = codec::find("int4")}, "ring"), HasSubstr("ring has no use for codec int4; these have: two_shot"));
