@@ -114,7 +114,7 @@ void add_aggregate(CLI::App& app, Outcome& outcome) {
   add_common(*command, *words);
   const auto rounds = std::make_shared<uint64_t>(0);
   CLI::Option* rounds_option = command->add_option("--rounds", *rounds, "Rounds, then it ends (default: --listen never, --connect 1)");
-  rounds_option->check(CLI::PositiveNumber);
+  rounds_option->check(CLI::Range(1U, 1'000'000'000U));
   const auto of_serve = add_serve(*command, words->serve);
   const auto of_load = add_load(*command, words->load);
   for (CLI::Option* option : of_serve) option->group("With --listen");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <span>
 #include <sstream>
 #include <system_error>
@@ -118,5 +119,8 @@ int main(int argc, char** argv) {
     return conclude(parsed == 0 ? outcome.exit_code : parsed, 0);
   } catch (const std::system_error& error) {  // a print's
     return conclude(kExitFailed, error.code().value());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "isthmus: not enough memory\n");
+    return conclude(kExitFailed, 0);
   }
 }

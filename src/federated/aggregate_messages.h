@@ -116,7 +116,7 @@ struct End {
 
 struct Failed {
   uint64_t round = 0;
-  uint64_t next_round = 0;  ///< in which this rank may take part
+  uint64_t next_round = 0;  ///< in which this rank may take part; `round` itself: there will be no further one
   Status why;               ///< not ok
 };
 

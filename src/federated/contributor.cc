@@ -74,10 +74,7 @@ Status Contributor::begin(const Contribution& contribution, TimeNs now) {
   if (call_) return invalid_usage("a sum is under way already");
   ISTHMUS_TRY(check(contribution));
   if (link_ && !hear(now).ok()) let_go();  // it went while nobody looked
-  if (state_ == State::ready && contribution.signature.count > terms_.max_elements) {
-    return invalid_argument(
-        fmt::format("{} elements: this aggregator has memory for {} (--memory)", contribution.signature.count, terms_.max_elements));
-  }
+  if (state_ == State::ready) ISTHMUS_TRY(fits(contribution.signature.count));
   call_ = contribution;
   result_ = {};
   heard_at_ = due_at_ = now;
@@ -104,6 +101,11 @@ Result<bool> Contributor::poll(TimeNs now) {
 void Contributor::waits(std::vector<transport::Wait>& waits) const {
   if (link_) link_->waits(waits);
   if (state_ == State::reaching) approach_->waits(waits);
+}
+
+Status Contributor::fits(uint64_t count) const {
+  if (count <= terms_.max_elements) return {};
+  return invalid_argument(fmt::format("{} elements: this aggregator has memory for {} (--memory)", count, terms_.max_elements));
 }
 
 void Contributor::leave() {
@@ -170,6 +172,7 @@ Status Contributor::on_welcome(std::span<const std::byte> body) {
   const AggregateGrid most(*thc_, std::min(terms_.max_elements, kMaxVectorElements), chunk);
   link_->set_max_body_bytes(std::max(kScalesHeadBytes + 4 * most.groups(), SumsHead::kBytes + most.sum_bytes(0)) + kMaxAggregateTextBytes);
   round_ = terms_.round;
+  ended_ = false;
   state_ = State::ready;
   return call_ ? start_call() : Status();
 }
@@ -177,9 +180,8 @@ Status Contributor::on_welcome(std::span<const std::byte> body) {
 // --- a sum -----------------------------------------------------------------------------------------------------------------------
 
 Status Contributor::start_call() {
-  if (call_->signature.count > terms_.max_elements) {
-    verdict_ = invalid_argument(
-        fmt::format("{} elements: this aggregator has memory for {} (--memory)", call_->signature.count, terms_.max_elements));
+  verdict_ = fits(call_->signature.count);
+  if (!verdict_.ok()) {
     end_call(State::ready);
     return {};
   }
@@ -271,6 +273,7 @@ Status Contributor::on_failed(std::span<const std::byte> body) {
   ISTHMUS_ASSIGN(const Failed failed, decode_failed(body));
   if (failed.round != round_ || failed.next_round < round_) return unexpected("a failure of another round");
   verdict_ = failed.why;
+  ended_ = failed.next_round == failed.round;
   round_ = failed.next_round;
   end_call(State::ready);
   return {};

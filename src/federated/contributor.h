@@ -54,9 +54,13 @@ class Contributor {
 
   [[nodiscard]] uint32_t rank() const { return options_.rank; }
   [[nodiscard]] bool connected() const { return state_ >= State::ready; }
+  /// The aggregator has answered a call with that it makes no further rounds.
+  [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] const Contributed& result() const { return result_; }
   /// Once connected.
   [[nodiscard]] const Welcome& terms() const { return terms_; }
+  /// invalid_argument: the aggregator has no memory for so many elements.
+  [[nodiscard]] Status fits(uint64_t count) const;
   [[nodiscard]] const codec::Thc& thc() const { return *thc_; }
 
  private:
@@ -98,6 +102,7 @@ class Contributor {
   std::shared_ptr<const codec::Thc> thc_;
   Welcome terms_;
   uint64_t round_ = 0;  ///< of the call under way, or of the next
+  bool ended_ = false;
 
   std::optional<Contribution> call_;
   Status verdict_;  ///< not ok: why the call has failed, although the connection has not

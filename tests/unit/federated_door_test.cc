@@ -398,9 +398,11 @@ TEST(AggregatorDoor, EndsAfterItsLastRoundWhenAllHaveIt) {
   ASSERT_TRUE(job.finish());
   EXPECT_EQ(job.ranks[2].out, job.ranks[0].out);
   EXPECT_EQ(job.ranks[2].result.round, 2U);
+  EXPECT_FALSE(job.ranks[2].machine->ended());
   job.call(2, kCount, 2);
   ASSERT_TRUE(job.finish());
   EXPECT_EQ(job.ranks[2].status.text(), "the aggregator has ended after its 2 rounds");
+  EXPECT_TRUE(job.ranks[2].machine->ended());
   job.ranks.erase(2);
   EXPECT_TRUE(job.run(kSecondNs, [&] { return job.ended; }));
 }

@@ -55,20 +55,15 @@ Result<ReduceOp> op_of(const std::string& text) {
   return invalid_argument(fmt::format("--op {}: there are sum and avg", text));
 }
 
-template <typename T>
-Result<T> named(const char* option, const std::string& text, Result<T> parsed) {
-  return parsed.ok() ? parsed : parsed.status().with_context(fmt::format("{} {}", option, text));
-}
-
 Result<Plan> plan_of(const LoadWords& words, const Premises& premises) {
   Plan plan;
   ISTHMUS_ASSIGN(plan.vectors.draw, parse_draw(words.data));
   ISTHMUS_ASSIGN(plan.vectors.type, type_of(words.type));
   ISTHMUS_ASSIGN(plan.signature.op, op_of(words.op));
-  ISTHMUS_ASSIGN(const uint64_t count, named("--count", words.count, parse_bytes(words.count)));
-  ISTHMUS_ASSIGN(plan.delay_ns, named("--delay", words.delay, parse_duration(words.delay)));
-  ISTHMUS_ASSIGN(plan.options.call_timeout_ns, named("--timeout", words.timeout, parse_duration(words.timeout)));
-  ISTHMUS_ASSIGN(plan.options.reach_timeout_ns, named("--reach", words.reach, parse_duration(words.reach)));
+  ISTHMUS_ASSIGN(const uint64_t count, count_of("--count", words.count));
+  ISTHMUS_ASSIGN(plan.delay_ns, duration_of("--delay", words.delay));
+  ISTHMUS_ASSIGN(plan.options.call_timeout_ns, duration_of("--timeout", words.timeout));
+  ISTHMUS_ASSIGN(plan.options.reach_timeout_ns, duration_of("--reach", words.reach));
   plan.vectors.seed = words.seed;
   plan.vectors.count = plan.signature.count = count;
   plan.signature.type = plan.vectors.type;
@@ -78,7 +73,7 @@ Result<Plan> plan_of(const LoadWords& words, const Premises& premises) {
   plan.options.peer_timeout_ns = premises.settings.peer_timeout_ns;
   plan.options.target = &kernels::select_target(premises.settings.simd);
   if (words.meeting.codec.empty()) return plan;
-  ISTHMUS_ASSIGN(const codec::ThcConfig config, codec::parse_thc(words.meeting.codec));
+  ISTHMUS_ASSIGN(const codec::ThcConfig config, codec_of(words.meeting));
   ISTHMUS_ASSIGN(plan.options.thc, codec::make_thc(config, words.meeting.ranks));
   return plan;
 }
@@ -96,7 +91,7 @@ class Load {
     const TimeNs began_at = federated::clock_now();
     measured.status = contributor_.begin({.in = input_.data(), .out = output_.data(), .signature = plan_.signature}, began_at);
     if (measured.status.ok()) measured.status = federated::complete(contributor_);
-    measured.seconds = static_cast<double>(federated::clock_now() - began_at) * 1e-9;
+    measured.seconds = static_cast<double>(federated::clock_now() - began_at) / kSecondNs;
     if (!measured.status.ok()) return measured;
     measured.result = contributor_.result();
     measured.hash = hash_bytes(output_);
@@ -178,6 +173,7 @@ int load(const LoadWords& words) {
   if (!contributor.ok()) return complain(contributor.status());
   (*contributor)->connect(federated::clock_now());
   if (const Status reached = federated::complete(**contributor); !reached.ok()) return complain(reached);
+  if (const Status fits = (*contributor)->fits(plan->signature.count); !fits.ok()) return complain(fits);
   Load load(words, std::move(*plan), **contributor);
   load.head();
   bool failed = false;
@@ -185,6 +181,7 @@ int load(const LoadWords& words) {
     const Measured one = load.round();
     load.tell(one);
     failed = failed || !one.status.ok() || one.wrong();
+    if ((*contributor)->ended()) break;
     if (!one.status.ok() && !(*contributor)->connected()) break;  // whoever wants to go on starts it again
   }
   (*contributor)->leave();

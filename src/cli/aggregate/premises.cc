@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/host_identity.h"
+#include "base/text.h"
 #include "bootstrap/comm_id.h"
 #include "federated/aggregator.h"
 
@@ -40,6 +41,22 @@ Result<std::unique_ptr<Premises>> prepare(const MeetingWords& words) {
       bootstrap::Surroundings{.network = *premises->network, .crypto = *crypto, .log = premises->log});
   ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(premises->surroundings->process))));
   return premises;
+}
+
+Result<TimeNs> duration_of(const char* option, const std::string& text) {
+  auto duration = parse_duration(text);
+  return duration.ok() ? duration : duration.status().with_context(fmt::format("{} {}", option, text));
+}
+
+Result<uint64_t> count_of(const char* option, const std::string& text) {
+  auto count = parse_bytes(text);
+  if (count.ok()) return count;
+  return invalid_argument(fmt::format("{} {}: a number is accepted, such as 4096, 256K, 64M or 1G", option, text));
+}
+
+Result<codec::ThcConfig> codec_of(const MeetingWords& words) {
+  auto config = codec::parse_thc(words.codec.empty() ? "thc" : words.codec);
+  return config.ok() ? config : config.status().with_context("--codec " + words.codec);
 }
 
 int complain(const Status& status) {

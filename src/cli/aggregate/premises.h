@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "bootstrap/surroundings.h"
+#include "codec/thc.h"
 #include "transport/tcp/sockets.h"
 
 namespace isthmus::cli {
@@ -33,6 +34,13 @@ struct Premises {
 };
 
 Result<std::unique_ptr<Premises>> prepare(const MeetingWords& words);
+
+/// Values of options; what is wrong names the option.
+Result<TimeNs> duration_of(const char* option, const std::string& text);
+/// Of bytes or elements: "256K".
+Result<uint64_t> count_of(const char* option, const std::string& text);
+/// --codec, or the default one.
+Result<codec::ThcConfig> codec_of(const MeetingWords& words);
 
 /// Prints to standard error what failed, and gives the exit code: 2 for wrong arguments, else 1.
 int complain(const Status& status);

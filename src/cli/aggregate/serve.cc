@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kMiB = 1 << 20;
 
-double seconds(TimeNs duration) { return static_cast<double>(duration) * 1e-9; }
+double seconds(TimeNs duration) { return static_cast<double>(duration) / kSecondNs; }
 
 std::string ranges(const federated::RankSet& ranks) {
   const std::string text = number_ranges(federated::ranks_of(ranks));
@@ -134,25 +134,15 @@ class Voice {
   uint32_t ranks_;
 };
 
-Result<TimeNs> duration_of(const char* option, const std::string& text) {
-  auto duration = parse_duration(text);
-  return duration.ok() ? duration : duration.status().with_context(fmt::format("{} {}", option, text));
-}
-
-Result<uint64_t> bytes_of(const char* option, const std::string& text) {
-  auto bytes = parse_bytes(text);
-  return bytes.ok() ? bytes : bytes.status().with_context(fmt::format("{} {}", option, text));
-}
-
 Result<federated::AggregatorOptions> options_of(const ServeWords& words, const Settings& settings) {
   federated::AggregatorOptions options;
-  ISTHMUS_ASSIGN(const codec::ThcConfig config, codec::parse_thc(words.meeting.codec.empty() ? "thc" : words.meeting.codec));
+  ISTHMUS_ASSIGN(const codec::ThcConfig config, codec_of(words.meeting));
   ISTHMUS_ASSIGN(options.thc, codec::make_thc(config, words.meeting.ranks));
   options.quorum = words.quorum;
   ISTHMUS_ASSIGN(options.deadline_ns, duration_of("--deadline", words.deadline));
   ISTHMUS_ASSIGN(options.limit_ns, duration_of("--limit", words.limit));
-  ISTHMUS_ASSIGN(options.memory_bytes, bytes_of("--memory", words.memory));
-  ISTHMUS_ASSIGN(const uint64_t chunk, bytes_of("--chunk", words.chunk));
+  ISTHMUS_ASSIGN(options.memory_bytes, count_of("--memory", words.memory));
+  ISTHMUS_ASSIGN(const uint64_t chunk, count_of("--chunk", words.chunk));
   options.chunk_elements = chunk > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(chunk);
   options.kept_rounds = words.keep;
   options.rounds = words.rounds;
