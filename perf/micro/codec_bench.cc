@@ -50,7 +50,9 @@ struct World {
     for (size_t first = 0; first < kElements; first += group) function(first, ThcPlace{.position = first, .elements = group});
   }
   [[nodiscard]] CodecInput input(size_t first) const {
-    return {.data = static_cast<const float*>(in.get()) + first, .type = DataType::float32, .count = thc->config.group};
+    const uint32_t group = thc->config.group;
+    const float* from = static_cast<const float*>(in.get()) + first;
+    return {.data = from, .type = DataType::float32, .count = group, .next = first + group < kElements ? from + group : nullptr};
   }
 };
 

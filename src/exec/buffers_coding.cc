@@ -133,6 +133,9 @@ void Buffers::encode_piece(const plan::Step& step, const Bite& bite) {
   float* const lost = copy + kWorkFloats;
 
   kernels::CodecInput in = input_of(step, bite);
+  const uint64_t cell_elements = binding_.elements(cell, cell + 1), end = bite.piece.begin + bite.piece.elements;
+  if (in.stride == 1 && end + bite.piece.elements <= cell_elements)
+    in.next = static_cast<const std::byte*>(in.data) + bite.piece.elements * element_bytes_;
   auto* residual = const_cast<float*>(in.residual);  // the caller's, to be read and written
   const bool sampled = place / codec.block_elements % kSampledPieces == 0 && coding_.report != nullptr;
   if (sampled) {

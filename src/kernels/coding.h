@@ -25,6 +25,7 @@ struct CodecInput {
   size_t stride = 1;                ///< elements from one to the next
   size_t count;                     ///< elements that exist; the piece's others are zero
   const float* residual = nullptr;  ///< with the same stride: what is added to each
+  const void* next = nullptr;       ///< where as many elements are that come after these: fetched from memory meanwhile
 };
 
 struct CodecOutput {

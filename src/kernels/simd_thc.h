@@ -1,32 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The homomorphic codec's vector kernels, third part: quantising, planes of bits, sums, and the table. Included by simd_reduce.h,
+// The homomorphic codec's vector kernels, fourth part: encoding, planes of bits, sums, and the table. Included by simd_reduce.h,
 // inside objects compiled for one instruction set. Bytes are in storage order (thc_layout.h) everywhere, so nothing crosses lanes.
 // Results equal thc_arithmetic.h bit for bit. Nothing here can fail.
 #pragma once
 
-#include <cstring>
-
-#include "kernels/simd_thc_sums.h"
+#include "kernels/simd_thc_quantise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isthmus::kernels::HWY_NAMESPACE {
 namespace {
-
-template <int kBits, class V>
-HWY_INLINE V shift_bytes_right(V v) {  // the caller masks what comes from the neighbour
-  const hn::DFromV<V> d;
-  if constexpr (kBits == 0) return v;
-  const hn::Repartition<uint16_t, decltype(d)> d16;
-  return hn::BitCast(d, hn::ShiftRight<kBits>(hn::BitCast(d16, v)));
-}
-
-template <class V>
-HWY_INLINE V shift_bytes(V v, int left) {  // no bit leaves its byte to the left; the caller masks after a shift to the right
-  const hn::DFromV<V> d;
-  const hn::Repartition<uint16_t, decltype(d)> d16;
-  const auto wide = hn::BitCast(d16, v);
-  return hn::BitCast(d, left >= 0 ? hn::ShiftLeftSame(wide, left) : hn::ShiftRightSame(wide, -left));
-}
 
 /// A unit's values: lower bytes and, for wider sums, upper ones.
 struct Unit {
@@ -87,19 +69,6 @@ HWY_INLINE void clear(uint8_t* values) {
   for (uint32_t i = 0; i < kUnit; i += HWY_MAX_BYTES) hn::Store(hn::Zero(d), d, values + i);
 }
 
-/// The tables as every block of 16 bytes.
-struct Tables {
-  ByteVector table, gap;
-
-  HWY_INLINE explicit Tables(const codec::Thc& thc) {
-    HWY_ALIGN uint8_t bytes[32];
-    std::memcpy(bytes, &thc.table, 16);
-    std::memcpy(bytes + 16, &thc.gap, 16);
-    table = hn::LoadDup128(ByteTag<>(), bytes);
-    gap = hn::LoadDup128(ByteTag<>(), bytes + 16);
-  }
-};
-
 /// Encodings and sums in memory: what reading and writing a unit needs to know.
 struct Form {
   uint32_t width;
@@ -126,136 +95,29 @@ struct Form {
   }
 };
 
-// --- quantising ----------------------------------------------------------------------------------------------------------------
+// --- encoding ------------------------------------------------------------------------------------------------------------------
 
-/// Rotated coordinates to fixed point in the lower 16 bits; the upper ones are noise.
-HWY_INLINE WordVector fixed_point(FloatVector y, FloatVector factor, FloatVector middle, FloatVector top) {
-  const FloatTag df;
-  const FloatVector shifted = hn::Add(hn::Mul(y, factor), middle);
-  const FloatVector clamped = hn::Min(hn::Max(shifted, hn::Zero(df)), top);
-  return hn::BitCast(WordTag(), hn::Add(clamped, hn::Set(df, 8388608.0F)));
+/// 4-bit values of one unit, a byte each, to its only plane.
+HWY_INLINE void store_nibbles(uint8_t* dst, const ByteVector* k) {
+  const ByteTag<> d8;
+  if constexpr (kUnitVectors == 1) {
+    const hn::Half<ByteTag<>> half;
+    hn::StoreU(hn::Or(hn::LowerHalf(half, k[0]), shift_bytes(hn::UpperHalf(half, k[0]), 4)), half, dst);
+  } else {
+    ISTHMUS_UNROLL for (uint32_t j = 0; j < kUnitVectors / 2; ++j) {
+      hn::StoreU(hn::Or(k[j], shift_bytes(k[j + kUnitVectors / 2], 4)), d8, dst + j * HWY_MAX_BYTES);
+    }
+  }
 }
 
-using UnsignedShortTag = hn::Repartition<uint16_t, WordTag>;
-using UnsignedShortVector = hn::Vec<UnsignedShortTag>;
-
-/// How to find the greatest k with table[k] <= whole, for a table of at most 16 values.
-struct Search {
-  HWY_ALIGN uint8_t first[16];   ///< for the numbers up to 15, or for whole >> shift: the greatest k that it may be
-  HWY_ALIGN uint8_t second[16];  ///< for those from 16 on
-  bool direct;                   ///< first and second have every number
-  int shift = 0;
-  uint32_t steps = 0;  ///< how often that k may have to go down by one
-
-  HWY_INLINE explicit Search(const codec::Thc& thc) : direct(thc.config.granularity < 32) {
-    const auto* below = reinterpret_cast<const uint8_t*>(&thc.below);
-    std::memcpy(first, below, 16);
-    std::memcpy(second, below + 16, 16);
-    if (direct) return;
-    while (thc.config.granularity >> shift >= 16) ++shift;
-    for (uint32_t cell = 0; cell < 16; ++cell) {
-      const uint32_t low = below[cell << shift], high = below[((cell + 1) << shift) - 1];
-      first[cell] = static_cast<uint8_t>(high);
-      steps = high - low > steps ? high - low : steps;
-    }
-  }
-};
-
-/// Whether a product of a gap and a dither byte fits 16 bits with a sign.
-HWY_INLINE bool has_small_gaps(const codec::Thc& thc) {
-  const auto* table = reinterpret_cast<const uint8_t*>(&thc.table);
-  if (thc.config.granularity < 128) return true;
-  for (uint32_t k = 1; k < thc.levels(); ++k) {
-    if (table[k] - table[k - 1] > 127) return false;
-  }
-  return true;
-}
-
-/// Indices into tables, made of fixed-point coordinates and dither bytes.
-template <bool kDirect>
-class TableQuantiser {
- public:
-  HWY_INLINE TableQuantiser(const Tables& tables, const Search& search, uint8_t stratum)
-      : tables_(tables),
-        first_(hn::LoadDup128(ByteTag<>(), search.first)),
-        second_(hn::LoadDup128(ByteTag<>(), search.second)),
-        half_gap_(hn::And(shift_bytes_right<1>(tables.gap), hn::Set(ByteTag<>(), uint8_t{0x7f}))),
-        bias_(hn::Set(ByteTag<>(), uint8_t{0x70})),
-        sixteen_(hn::Set(ByteTag<>(), uint8_t{16})),
-        cell_(hn::Set(ByteTag<>(), static_cast<uint8_t>(0xffU >> search.shift))),
-        stratum_(hn::Set(ByteTag<>(), stratum)),
-        shift_(search.shift),
-        steps_(search.steps) {}
-
-  /// Of coordinates in the 16-bit halves of `even` and `odd`, the bytes of that parity.
-  HWY_INLINE ByteVector operator()(UnsignedShortVector even, UnsignedShortVector odd, ByteVector random) const {
-    const ByteTag<> d8;
-    const UnsignedShortTag d16;
-    const UnsignedShortVector low = hn::Set(d16, uint16_t{0xff});
-    const ByteVector dither = hn::Add(random, stratum_);
-    const ByteVector k = below(hn::OddEven(hn::BitCast(d8, odd), hn::ShiftRightBytes<1>(d8, hn::BitCast(d8, even))));
-    const ByteVector base = hn::TableLookupBytes(tables_.table, k), half_gap = hn::TableLookupBytes(half_gap_, k);
-    const auto gap = hn::BitCast(d16, hn::TableLookupBytes(tables_.gap, k));
-    // Up where dither gap < u - 256 base - half_gap.
-    const ByteVector even_base = hn::OddEven(hn::ShiftLeftBytes<1>(d8, base), half_gap);
-    const ByteVector odd_base = hn::OddEven(base, hn::ShiftRightBytes<1>(d8, half_gap));
-    const auto is_up = [&](UnsignedShortVector u, ByteVector from, UnsignedShortVector factors) HWY_ATTR {
-      const ShortTag di;
-      const ShortVector rest = hn::BitCast(di, hn::Sub(u, hn::BitCast(d16, from)));
-      return hn::BitCast(d8, hn::VecFromMask(di, hn::Gt(rest, multiply_bytes_in_pairs(dither, hn::BitCast(d8, factors)))));
-    };
-    const ByteVector up = hn::OddEven(is_up(odd, odd_base, hn::AndNot(low, gap)), is_up(even, even_base, hn::And(gap, low)));
-    return hn::Sub(k, up);
-  }
-
- private:
-  /// The greatest k with table[k] <= whole.
-  HWY_INLINE ByteVector below(ByteVector whole) const {
-    const ByteTag<> d8;
-    if constexpr (kDirect) {  // lookups give 0 where bit 7 is set
-      const ByteVector k = hn::TableLookupBytes(first_, hn::SaturatedAdd(whole, bias_));
-      return hn::Or(k, hn::TableLookupBytes(second_, hn::Sub(whole, sixteen_)));
-    }
-    ByteVector k = hn::TableLookupBytes(first_, hn::And(shift_bytes(whole, -shift_), cell_));
-    for (uint32_t step = 0; step < steps_; ++step) {
-      const ByteVector above = hn::SaturatedSub(hn::TableLookupBytes(tables_.table, k), whole);
-      k = hn::Sub(k, hn::Min(above, hn::Set(d8, uint8_t{1})));
-    }
-    return k;
-  }
-
-  const Tables& tables_;
-  ByteVector first_, second_, half_gap_, bias_, sixteen_, cell_, stratum_;
-  int shift_;
-  uint32_t steps_;
-};
-
-/// The same where the table is the identity: a coordinate's integer part, and one more where dither is less than its fraction.
-class IdentityQuantiser {
- public:
-  HWY_INLINE explicit IdentityQuantiser(uint8_t stratum) : last_(hn::Set(ByteTag<>(), static_cast<uint8_t>(255 - stratum))) {}
-
-  HWY_INLINE ByteVector operator()(UnsignedShortVector even, UnsignedShortVector odd, ByteVector random) const {
-    const UnsignedShortTag d16;
-    const UnsignedShortVector low = hn::Set(d16, uint16_t{0xff});
-    const auto complement = hn::BitCast(d16, hn::Sub(last_, random));  // 255 - dither: the fraction's sum with it carries
-    const UnsignedShortVector even_sum = hn::Add(even, hn::And(complement, low)), odd_sum = hn::Add(odd, hn::ShiftRight<8>(complement));
-    return hn::BitCast(ByteTag<>(), hn::Or(hn::ShiftRight<8>(even_sum), hn::AndNot(low, odd_sum)));
-  }
-
- private:
-  ByteVector last_;
-};
-
-/// index(even, odd, random): a quantiser as above.
+/// Coordinates in fixed point, a word each. index(even, odd, k): a quantiser of simd_thc_quantise.h.
 template <class Index>
 HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const float* from, const CodecKey& key, const ThcPlace& place,
-                               const ThcQuantiser& q, const Index& index) {
+                               const ThcQuantiser& q, const float* next, const Index& index) {
   const FloatTag df;
   const WordTag d32;
   const ByteTag<> d8;
   const UnsignedShortTag d16;
-  const FloatVector factor = hn::Set(df, q.factor), middle = hn::Set(df, q.middle), top = hn::Set(df, q.top);
   const Tiles tiles(key.seed, q.counter);
   HWY_ALIGN uint32_t words[kTileWords];
   Unit unit;
@@ -264,36 +126,63 @@ HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const float* from
     const uint64_t position = place.position + at;
     if (at == 0 || position % kDitherTile == 0) tiles.make(words, position / kDitherTile);
     const uint32_t* random = words + position % kDitherTile / 4;
-    ISTHMUS_UNROLL for (uint32_t i = 0; i < 16; i += kLanes) {
-      const auto coordinate = [&](uint32_t part) HWY_ATTR {
-        return hn::BitCast(d16, fixed_point(hn::Load(df, from + at + 16 * part + i), factor, middle, top));
-      };
-      const auto pair = [&](UnsignedShortVector first, UnsignedShortVector second)
-                            HWY_ATTR { return hn::OddEven(hn::BitCast(d16, hn::ShiftLeftBytes<2>(d8, hn::BitCast(d8, second))), first); };
-      const auto dither = hn::BitCast(d8, hn::Load(d32, random + i));
-      hn::Store(index(pair(coordinate(0), coordinate(2)), pair(coordinate(1), coordinate(3)), dither), d8, unit.low + 4 * i);
+    for (uint32_t i = 0; i < kUnit; i += 16) hwy::Prefetch(next + at + i);
+    ByteVector k[kUnitVectors];
+    ISTHMUS_UNROLL for (uint32_t first = 0; first < kUnitVectors; first += kTogether) {
+      UnsignedShortVector even[kTogether], odd[kTogether];
+      ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
+        const uint32_t lane = (first + i) * kLanes;
+        const auto load = [=](uint32_t part) HWY_ATTR { return hn::BitCast(d16, hn::Load(df, from + at + 16 * part + lane)); };
+        const auto pair = [=](UnsignedShortVector a, UnsignedShortVector b)
+                              HWY_ATTR { return hn::OddEven(hn::BitCast(d16, hn::ShiftLeftBytes<2>(d8, hn::BitCast(d8, b))), a); };
+        even[i] = pair(load(0), load(2));
+        odd[i] = pair(load(1), load(3));
+        k[first + i] = hn::BitCast(d8, hn::Load(d32, random + lane));
+      }
+      index(even, odd, k + first);
     }
-    form.write(dst, unit);
+    if (form.width == 4) {
+      store_nibbles(dst, k);
+    } else {
+      ISTHMUS_UNROLL for (uint32_t i = 0; i < kUnitVectors; ++i) hn::Store(k[i], d8, unit.low + i * HWY_MAX_BYTES);
+      form.write(dst, unit);
+    }
     dst += 8 * form.width;
   }
 }
 
+/// Coordinates in fixed point, as quantise_units, to indices or table values.
 inline void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
-                     const ThcQuantiser& q) {
-  const DefaultFloatEnvironment environment(true);
+                     const ThcQuantiser& q, const Search& search, const float* next) {
   const Form form(thc, room);
-  if (thc.uniform) return quantise_units(dst, form, from, key, place, q, IdentityQuantiser(q.stratum));
-  if (!has_small_gaps(thc)) return scalar::quantise(dst, room, from, thc, key, place, q);
+  if (thc.uniform) return quantise_units(dst, form, from, key, place, q, next, IdentityQuantiser(q.stratum));
   const Tables tables(thc);
-  const Search search(thc);
   const auto run = [&](const auto& index) HWY_ATTR {
-    if (room <= 1) return quantise_units(dst, form, from, key, place, q, index);
-    quantise_units(dst, form, from, key, place, q, [&](UnsignedShortVector even, UnsignedShortVector odd, ByteVector random) HWY_ATTR {
-      return hn::TableLookupBytes(tables.table, index(even, odd, random));
-    });
+    if (room <= 1) return quantise_units(dst, form, from, key, place, q, next, index);
+    quantise_units(dst, form, from, key, place, q, next,
+                   [&](const UnsignedShortVector* even, const UnsignedShortVector* odd, ByteVector* k) HWY_ATTR {
+                     index(even, odd, k);
+                     ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) k[i] = hn::TableLookupBytes(tables.table, k[i]);
+                   });
   };
-  if (search.direct) return run(TableQuantiser<true>(tables, search, q.stratum));
-  run(TableQuantiser<false>(tables, search, q.stratum));
+  if (search.direct) return run(TableQuantiser<0>(tables, search, q.stratum));
+  if (search.steps <= 1) return run(TableQuantiser<1>(tables, search, q.stratum));
+  if (search.steps <= 2) return run(TableQuantiser<2>(tables, search, q.stratum));
+  run(TableQuantiser<Search::kMostSteps>(tables, search, q.stratum));
+}
+
+inline void encode(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key,
+                   const ThcPlace& place, const ThcQuantiser& q, const void* next) {
+  const DefaultFloatEnvironment environment(true);
+  const Search search(thc);
+  if (place.elements < kMost * kLanes || !(thc.uniform || has_vectors(thc, search))) {
+    return scalar::encode(dst, room, from, work, thc, key, place, q, next);
+  }
+  const FloatTag df;
+  const FixedPoint fixed_point(q);
+  rotate_into(work, from, key, place, q.normaliser,
+              [=](FloatVector v, uint32_t index) HWY_ATTR { hn::Store(fixed_point(v), df, work + index); });
+  quantise(dst, room, work, thc, key, place, q, search, static_cast<const float*>(next != nullptr ? next : work));
 }
 
 // --- sums ----------------------------------------------------------------------------------------------------------------------
@@ -428,8 +317,8 @@ inline constexpr ThcKernels kThc = {.load = load,
                                     .store = store,
                                     .squares = squares,
                                     .rotate = rotate,
+                                    .encode = encode,
                                     .unrotate = unrotate,
-                                    .quantise = quantise,
                                     .accumulate = accumulate,
                                     .levels = levels,
                                     .decode = decode};

@@ -41,75 +41,98 @@ HWY_INLINE WordVector swap_blocks(WordVector v) {
 
 // --- random words --------------------------------------------------------------------------------------------------------------
 
-/// Philox 4x32-10 counters in 64-bit lanes, whose upper halves are noise.
+/// Philox 4x32-10 counters in the lower halves of 64-bit lanes, the upper ones noise.
 struct PhiloxLanes {
   using Tag = hn::ScalableTag<uint64_t>;
   using V = hn::Vec<Tag>;
+  static constexpr uint32_t kFactor0 = 0xD2511F53U, kFactor1 = 0xCD9E8D57U;
   V x0, x1, x2, x3;
 
-  HWY_INLINE void round(WordVector m0, WordVector m1, V k0, V k1) {
-    const WordTag d32;
-    const V p0 = hn::MulEven(hn::BitCast(d32, x0), m0), p1 = hn::MulEven(hn::BitCast(d32, x2), m1);
-    x0 = hn::Xor3(upper(p1), x1, k0);
-    x2 = hn::Xor3(upper(p0), x3, k1);
+  HWY_INLINE void round(V k0, V k1) {
+    const V p0 = product(x0, kFactor0), p1 = product(x2, kFactor1);
+    x0 = hn::Xor3(swap(p1), x1, k0);
+    x2 = hn::Xor3(swap(p0), x3, k1);
     x1 = p1;
     x3 = p0;
   }
-
- private:
-  /// Faster than a shift where shifts have fewer units.
-  static HWY_INLINE V upper(V v) { return hn::BitCast(Tag(), hn::Reverse2(WordTag(), hn::BitCast(WordTag(), v))); }
+  static HWY_INLINE V product(V v, uint32_t factor) { return hn::MulEven(hn::BitCast(WordTag(), v), hn::Set(WordTag(), factor)); }
+  /// The halves of lanes change places. Faster than a shift where shifts have fewer units.
+  static HWY_INLINE V swap(V v) { return hn::BitCast(Tag(), hn::Reverse2(WordTag(), hn::BitCast(WordTag(), v))); }
 };
 
 /// Tiles of random words of one stream of one call.
 class Tiles {
  public:
   /// `counter`: the upper three words.
-  HWY_INLINE Tiles(uint64_t seed, const uint32_t* counter) : counter_{counter[0], counter[1], counter[2]} {
-    auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+  HWY_INLINE Tiles(uint64_t seed, const uint32_t* counter) {
+    const auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
     for (uint32_t round = 0; round < 10; ++round) {
-      keys_[2 * round] = hn::Set(kTag, k0);
-      keys_[2 * round + 1] = hn::Set(kTag, k1);
-      k0 += 0x9E3779B9U;
-      k1 += 0xBB67AE85U;
+      keys_[2 * round] = both_halves(k0 + round * 0x9E3779B9U);
+      keys_[2 * round + 1] = both_halves(k1 + round * 0xBB67AE85U);
     }
+    // Half of the first two rounds is the same for all counters: what they make of the upper three words alone.
+    const uint64_t first = uint64_t{counter[1]} * PhiloxLanes::kFactor1;
+    const uint64_t second = uint64_t{upper(first) ^ counter[0] ^ k0} * PhiloxLanes::kFactor0;
+    x2_ = both_halves(counter[2] ^ k1);
+    x0_ = both_halves(static_cast<uint32_t>(first) ^ (k0 + 0x9E3779B9U));
+    key_ = both_halves(upper(second) ^ (k1 + 0xBB67AE85U));
+    x3_ = both_halves(static_cast<uint32_t>(second));
   }
   /// kTileWords words of the tile, in the order of thc_layout.h.
   HWY_INLINE void make(uint32_t* HWY_RESTRICT words, uint64_t tile) const {
     const WordTag d32;
-    const WordVector m0 = hn::Set(d32, 0xD2511F53U), m1 = hn::Set(d32, 0xCD9E8D57U);
     for (uint32_t from = 0; from < kTileCounters; from += kLanes) {
       const auto base = static_cast<uint32_t>(tile * kTileCounters + from);
-      PhiloxLanes even = {hn::Add(hn::ShiftLeft<1>(hn::Iota(kTag, 0)), hn::Set(kTag, base)), hn::Set(kTag, counter_[0]),
-                          hn::Set(kTag, counter_[1]), hn::Set(kTag, counter_[2])};
-      PhiloxLanes odd = even;
-      odd.x0 = hn::Add(even.x0, hn::Set(kTag, 1));
-      ISTHMUS_UNROLL for (uint32_t round = 0; round < 10; ++round) {
-        even.round(m0, m1, keys_[2 * round], keys_[2 * round + 1]);
-        odd.round(m0, m1, keys_[2 * round], keys_[2 * round + 1]);
+      const V counters = hn::Add(hn::ShiftLeft<1>(hn::Iota(kTag, 0)), hn::Set(kTag, base));
+      PhiloxLanes even = after_two_rounds(counters), odd = after_two_rounds(hn::Add(counters, hn::Set(kTag, 1)));
+      ISTHMUS_UNROLL for (uint32_t round = 2; round < 9; ++round) {
+        even.round(keys_[2 * round], keys_[2 * round + 1]);
+        odd.round(keys_[2 * round], keys_[2 * round + 1]);
       }
-      hn::Store(join(even.x0, odd.x0), d32, words + from);
-      hn::Store(join(even.x1, odd.x1), d32, words + kTileCounters + from);
-      hn::Store(join(even.x2, odd.x2), d32, words + 2 * kTileCounters + from);
-      hn::Store(join(even.x3, odd.x3), d32, words + 3 * kTileCounters + from);
+      const V even0 = product0(even), even1 = product1(even), odd0 = product0(odd), odd1 = product1(odd);
+      const V x0 = hn::Xor3(join(PhiloxLanes::swap(even1), odd1), join(even.x1, PhiloxLanes::swap(odd.x1)), keys_[18]);
+      const V x2 = hn::Xor3(join(PhiloxLanes::swap(even0), odd0), join(even.x3, PhiloxLanes::swap(odd.x3)), keys_[19]);
+      hn::Store(hn::BitCast(d32, x0), d32, words + from);
+      hn::Store(hn::BitCast(d32, join(even1, PhiloxLanes::swap(odd1))), d32, words + kTileCounters + from);
+      hn::Store(hn::BitCast(d32, x2), d32, words + 2 * kTileCounters + from);
+      hn::Store(hn::BitCast(d32, join(even0, PhiloxLanes::swap(odd0))), d32, words + 3 * kTileCounters + from);
     }
   }
 
  private:
+  using V = PhiloxLanes::V;
   static constexpr PhiloxLanes::Tag kTag{};
-  static HWY_INLINE WordVector join(PhiloxLanes::V even, PhiloxLanes::V odd) {
+  static HWY_INLINE uint32_t upper(uint64_t v) { return static_cast<uint32_t>(v >> 32); }
+  static HWY_INLINE V both_halves(uint32_t v) { return hn::BitCast(kTag, hn::Set(WordTag(), v)); }
+  static HWY_INLINE V product0(const PhiloxLanes& x) { return PhiloxLanes::product(x.x0, PhiloxLanes::kFactor0); }
+  static HWY_INLINE V product1(const PhiloxLanes& x) { return PhiloxLanes::product(x.x2, PhiloxLanes::kFactor1); }
+  /// The lower halves of one, the upper ones of the other.
+  static HWY_INLINE V join(V lower, V upper) {
     const WordTag d32;
-    return hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(odd)), hn::BitCast(d32, even));
+    return hn::BitCast(kTag, hn::OddEven(hn::BitCast(d32, upper), hn::BitCast(d32, lower)));
   }
-  uint32_t counter_[3];
-  PhiloxLanes::V keys_[20];  // of each round: from memory they cost nothing
+  HWY_INLINE PhiloxLanes after_two_rounds(V counters) const {
+    const V first = PhiloxLanes::product(counters, PhiloxLanes::kFactor0);
+    const V second = PhiloxLanes::product(hn::Xor(PhiloxLanes::swap(first), x2_), PhiloxLanes::kFactor1);
+    return {hn::Xor(PhiloxLanes::swap(second), x0_), second, hn::Xor(first, key_), x3_};
+  }
+  V keys_[20];  // of each round: from memory they cost nothing
+  V x0_, x2_, x3_, key_;
 };
 
-/// Each bit of a word.
-alignas(64) constexpr uint32_t kBits[32] = {1U << 0,  1U << 1,  1U << 2,  1U << 3,  1U << 4,  1U << 5,  1U << 6,  1U << 7,
-                                            1U << 8,  1U << 9,  1U << 10, 1U << 11, 1U << 12, 1U << 13, 1U << 14, 1U << 15,
-                                            1U << 16, 1U << 17, 1U << 18, 1U << 19, 1U << 20, 1U << 21, 1U << 22, 1U << 23,
-                                            1U << 24, 1U << 25, 1U << 26, 1U << 27, 1U << 28, 1U << 29, 1U << 30, 1U << 31};
+#if HWY_TARGET > HWY_AVX3
+/// For each value of as many bits as there are lanes: the sign bits of the lanes whose bits are set. 8 KiB with AVX2.
+struct LaneSigns {
+  alignas(64) uint32_t of[1U << kLanes][kLanes];
+
+  constexpr LaneSigns() : of() {
+    for (uint32_t bits = 0; bits < 1U << kLanes; ++bits) {
+      for (uint32_t lane = 0; lane < kLanes; ++lane) of[bits][lane] = bits >> lane << 31;
+    }
+  }
+};
+constexpr LaneSigns kLaneSigns;
+#endif
 
 /// The signs of a group, made before they are needed.
 struct Signs {
@@ -124,29 +147,23 @@ struct Signs {
   }
 };
 
-/// A factor, negative where an element's sign is set. Handed on by value, so that nothing that is stored can change it.
-class SignedFactor {
+/// Negates elements whose sign is set. Handed on by value, so that nothing that is stored can change it.
+class Flip {
  public:
-  HWY_INLINE SignedFactor(const Signs& signs, float factor)
-      : words_(signs.words), offset_(signs.offset), plus_(hn::Set(FloatTag(), factor)), minus_(hn::Set(FloatTag(), -factor)) {}
+  HWY_INLINE explicit Flip(const Signs& signs) : bytes_(reinterpret_cast<const uint8_t*>(signs.words) + signs.offset / 8) {}
 
-  /// For kLanes elements from `index` on.
-  HWY_INLINE FloatVector at(uint32_t index) const {
-    const uint32_t at = offset_ + index;
+  /// The elements from `index` on, a multiple of kLanes.
+  HWY_INLINE FloatVector operator()(FloatVector v, uint32_t index) const {
 #if HWY_TARGET <= HWY_AVX3
-    return hn::IfThenElse(hn::LoadMaskBits(FloatTag(), reinterpret_cast<const uint8_t*>(words_) + at / 8), minus_, plus_);
+    return hn::IfThenElse(hn::LoadMaskBits(FloatTag(), bytes_ + index / 8), hn::Neg(v), v);
 #else
-    const WordTag d32;  // where shifts by different numbers are slow, this is not
-    const WordVector bits = hn::Load(d32, kBits + at % 32);
-    const auto set = hn::Eq(hn::And(hn::Set(d32, words_[at / 32]), bits), bits);
-    return hn::IfThenElse(hn::RebindMask(FloatTag(), set), minus_, plus_);
+    const uint32_t bits = bytes_[index / 8] >> index % 8 & ((1U << kLanes) - 1);
+    return hn::Xor(v, hn::BitCast(FloatTag(), hn::Load(WordTag(), kLaneSigns.of[bits])));
 #endif
   }
 
  private:
-  const uint32_t* words_;
-  uint32_t offset_;
-  FloatVector plus_, minus_;
+  const uint8_t* bytes_;
 };
 
 // --- the transform -------------------------------------------------------------------------------------------------------------
@@ -245,19 +262,25 @@ HWY_INLINE void other_stages(float* data, uint32_t elements, uint32_t half, Out 
   }
 }
 
+/// H (signs o from * factor), `work` being its scratch; out(vector, index) is given every vector once.
+template <class Out>
+HWY_INLINE void rotate_into(float* work, const float* from, const CodecKey& key, const ThcPlace& place, float factor, Out out) {
+  const FloatTag df;
+  const Signs signs(key, place);
+  const Flip flip(signs);
+  if (factor == 1) {
+    first_stages(work, place.elements, [=](uint32_t index) HWY_ATTR { return flip(hn::LoadU(df, from + index), index); });
+  } else {
+    const FloatVector factors = hn::Set(df, factor);
+    first_stages(work, place.elements, [=](uint32_t index) HWY_ATTR { return flip(hn::Mul(hn::LoadU(df, from + index), factors), index); });
+  }
+  other_stages(work, place.elements, kMost * kLanes, out);
+}
+
 inline void rotate(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor) {
   if (place.elements < kMost * kLanes) return scalar::rotate(to, from, key, place, factor);
   const DefaultFloatEnvironment environment(true);
-  const FloatTag df;
-  const Signs signs(key, place);
-  const SignedFactor signed_factor(signs, factor);
-  const float* next = from + place.elements;  // asked for while this group is computed: groups mostly follow each other
-  first_stages(to, place.elements, [=](uint32_t index) HWY_ATTR {
-    hwy::Prefetch(next + index);
-    return hn::Mul(hn::LoadU(df, from + index), signed_factor.at(index));
-  });
-  if (place.elements == kMost * kLanes) return;
-  other_stages(to, place.elements, kMost * kLanes, [=](FloatVector v, uint32_t index) HWY_ATTR { hn::Store(v, df, to + index); });
+  rotate_into(to, from, key, place, factor, [=](FloatVector v, uint32_t index) HWY_ATTR { hn::Store(v, FloatTag(), to + index); });
 }
 
 /// Calls transform(out), which hands every vector of the transform to out(vector, index), once: times the factor, with its signs, it
@@ -267,12 +290,13 @@ HWY_INLINE void put_results(float* to, const CodecKey& key, const ThcPlace& plac
                             const Transform& transform) {
   const FloatTag df;
   const Signs signs(key, place);
-  const SignedFactor signed_factor(signs, factor);
+  const Flip flip(signs);
+  const FloatVector factors = hn::Set(df, factor);
   if (past_caches && reinterpret_cast<uintptr_t>(to) % HWY_MAX_BYTES == 0) {
-    transform([=](FloatVector v, uint32_t index) HWY_ATTR { hn::Stream(hn::Mul(v, signed_factor.at(index)), df, to + index); });
+    transform([=](FloatVector v, uint32_t index) HWY_ATTR { hn::Stream(flip(hn::Mul(v, factors), index), df, to + index); });
     return hwy::FlushStream();
   }
-  transform([=](FloatVector v, uint32_t index) HWY_ATTR { hn::StoreU(hn::Mul(v, signed_factor.at(index)), df, to + index); });
+  transform([=](FloatVector v, uint32_t index) HWY_ATTR { hn::StoreU(flip(hn::Mul(v, factors), index), df, to + index); });
 }
 
 /// The whole transform, `data` being its scratch, with put_results.

@@ -21,6 +21,8 @@ void rotate(float* to, const float* from, const CodecKey& key, const ThcPlace& p
 void unrotate(float* data, const CodecKey& key, const ThcPlace& place, float factor);
 void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
               const ThcQuantiser& q);
+void encode(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
+            const ThcQuantiser& q, const void* next);
 void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
                 const codec::Thc& thc);
 void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc);
@@ -40,8 +42,8 @@ inline constexpr ThcKernels kScalarThc = {.load = scalar::load,
                                           .store = scalar::store,
                                           .squares = scalar::squares,
                                           .rotate = scalar::rotate,
+                                          .encode = scalar::encode,
                                           .unrotate = scalar::unrotate,
-                                          .quantise = scalar::quantise,
                                           .accumulate = scalar::accumulate,
                                           .levels = scalar::levels,
                                           .decode = scalar::decode};

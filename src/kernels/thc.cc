@@ -65,10 +65,9 @@ void thc_encode(const Target& target, void* dst, uint32_t room, const CodecInput
   }
   const float* from = elements_of(target, in, place.elements, work);
   const float own_scale = own_scale_of(target, from, place.elements);
-  target.thc.rotate(work, from, key, place, normaliser(own_scale));
   const ThcNumbers numbers = numbers_of(thc);
   const uint32_t before = ranks_before(numbers, key, place);
-  target.thc.quantise(to, room, work, thc, key, place, quantiser(numbers, key, place.elements, before, own_scale, scale));
+  target.thc.encode(to, room, from, work, thc, key, place, quantiser(numbers, key, place.elements, before, own_scale, scale), in.next);
   if (residual != nullptr) keep_residual(target, residual, to, room, in, thc, key, place, scale, work);
 }
 

@@ -23,6 +23,7 @@ struct ThcPlace {
 
 /// Numbers that quantising one group needs; made by thc_group.h.
 struct ThcQuantiser {
+  float normaliser;     ///< what elements are multiplied by before they are rotated
   float factor;         ///< from rotated coordinates to 256ths of a table unit
   float middle;         ///< 256ths of a table unit at zero
   float top;            ///< and at +t
@@ -37,13 +38,14 @@ struct ThcKernels {
   void (*store)(const CodecOutput& out, const float* from);
   /// The sum of squares of `elements` floats in a fixed order.
   float (*squares)(const float* from, uint32_t elements);
-  /// to = H (signs o from * factor), unnormalised. `from` may be `to`.
+  /// to = H (signs o from * factor), unnormalised. `from` may be `to`. What encode quantises, for those who look at coordinates.
   void (*rotate)(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor);
+  /// dst = the table indices (room 1) or table values (more) of rotated coordinates, H (signs o from * normaliser) without the
+  /// transform's own factor. `from` may be `work`, which holds anything afterwards. At `next`, if not null, is what will be read then.
+  void (*encode)(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key,
+                 const ThcPlace& place, const ThcQuantiser& q, const void* next);
   /// data = signs o (H data) * factor.
   void (*unrotate)(float* data, const CodecKey& key, const ThcPlace& place, float factor);
-  /// dst = the table indices (room 1) or table values (more) of rotated coordinates.
-  void (*quantise)(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
-                   const ThcQuantiser& q);
   /// dst = a + b over `units` units of 64 elements, dst with room for more than one; dst may be a or b where the rooms are equal.
   void (*accumulate)(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
                      const codec::Thc& thc);

@@ -48,8 +48,10 @@ ISTHMUS_HOST_DEVICE inline float scale_of(double sum, uint32_t elements) {
   return finite ? scale : __builtin_bit_cast(float, 0x7fc00000U);
 }
 
-/// A power of two near 1 / scale: what is rotated is near one, so nothing overflows or vanishes on the way.
+/// What is rotated is multiplied by this power of two: 1 where the scale is so moderate that nothing overflows or vanishes on the way,
+/// otherwise near 1 / scale.
 ISTHMUS_HOST_DEVICE inline float normaliser(float scale) {
+  if (scale > 0x1p-40F && scale < 0x1p40F) return 1;
   const uint32_t exponent = __builtin_bit_cast(uint32_t, scale) >> 23;
   return __builtin_bit_cast(float, (exponent < 1 ? 253U : exponent > 253 ? 1U : 254U - exponent) << 23);
 }
@@ -92,7 +94,8 @@ ISTHMUS_HOST_DEVICE inline ThcQuantiser quantiser(const ThcNumbers& thc, const C
   const double unit = granularity * 128 / thc.clamp / std::sqrt(static_cast<double>(elements));
   const double factor = unit * prescale_of(thc.prescale, own_scale, scale) / (double{normaliser(own_scale)} * double{scale});
   const bool common = has_strata(thc, key);
-  return {.factor = static_cast<float>(factor),
+  return {.normaliser = normaliser(own_scale),
+          .factor = static_cast<float>(factor),
           .middle = static_cast<float>(granularity * 128),
           .top = static_cast<float>(granularity * 256),
           .stratum = static_cast<uint8_t>(common ? before * 256 / key.ranks : 0),

@@ -112,6 +112,12 @@ void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& 
   }
 }
 
+void encode(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
+            const ThcQuantiser& q, const void* /*next*/) {
+  rotate(work, from, key, place, q.normaliser);
+  quantise(dst, room, work, thc, key, place, q);
+}
+
 void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
                 const codec::Thc& thc) {
   uint16_t mine[codec::kUnitElements], other[codec::kUnitElements];

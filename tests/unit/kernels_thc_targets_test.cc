@@ -120,8 +120,9 @@ TEST_P(KernelsThcTargets, SquaresAndRotations) {
       Work got, want;
       const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
       const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
-      mine().rotate(got.data, from, key, place, 0.25F);
-      scalar::rotate(want.data, from, key, place, 0.25F);
+      const float factor = trial % 2 == 0 ? 0.25F : 1;
+      mine().rotate(got.data, from, key, place, factor);
+      scalar::rotate(want.data, from, key, place, factor);
       ASSERT_TRUE(same(got.data, want.data, elements)) << elements;
       mine().unrotate(got.data, key, place, 0.3F);
       scalar::unrotate(want.data, key, place, 0.3F);
@@ -133,25 +134,56 @@ TEST_P(KernelsThcTargets, SquaresAndRotations) {
 constexpr std::pair<uint32_t, uint32_t> kTables[] = {{2, 3},  {2, 30}, {2, 255}, {3, 7},  {3, 30}, {3, 255}, {4, 15},  {4, 16},  {4, 21},
                                                      {4, 30}, {4, 31}, {4, 32},  {4, 51}, {4, 63}, {4, 85},  {4, 127}, {4, 255}, {8, 255}};
 
-TEST_P(KernelsThcTargets, Quantise) {
+/// A quantiser that makes some coordinates leave the table at both ends.
+ThcQuantiser quantiser_for(CounterRng& rng, uint32_t granularity, float normaliser, double deviation) {
+  return {.normaliser = normaliser,
+          .factor = static_cast<float>(70.0 * granularity / deviation / normaliser),
+          .middle = static_cast<float>(granularity * 128),
+          .top = static_cast<float>(granularity * 256),
+          .stratum = static_cast<uint8_t>(rng.next_u64()),
+          .counter = {1, 2, static_cast<uint32_t>(rng.next_u64())}};
+}
+
+TEST_P(KernelsThcTargets, EncodeWithEveryTable) {
   for (const auto& [bits, granularity] : kTables) {
     for (const uint32_t room : {1U, 2U, 5U, 17U, 33U, 257U}) {
       for (const uint32_t elements : {64U, 128U, 256U, 1024U}) {
         const auto thc = made({.bits = bits, .granularity = granularity}, 2);
-        Work from;
-        for (float& value : from.data) value = static_cast<float>((rng_.uniform() - 0.5) * 500 * granularity);
+        std::vector<float> from(elements + 3);
+        for (float& value : from) value = static_cast<float>(rng_.uniform() - 0.5);
         const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
-        const ThcQuantiser q = {.factor = 0.7F,
-                                .middle = static_cast<float>(granularity * 128),
-                                .top = static_cast<float>(granularity * 256),
-                                .stratum = static_cast<uint8_t>(rng_.next_u64()),
-                                .counter = {1, 2, 3}};
+        const ThcQuantiser q = quantiser_for(rng_, granularity, room % 2 == 0 ? 4 : 1, std::sqrt(elements / 12.0));
         const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
         Bytes got(elements * 2 + 64, 9), want(got);
-        mine().quantise(got.data() + 3, room, from.data, *thc, key, place, q);
-        scalar::quantise(want.data() + 3, room, from.data, *thc, key, place, q);
+        Work work;
+        mine().encode(got.data() + 3, room, from.data() + room % 4, work.data, *thc, key, place, q, nullptr);
+        scalar::encode(want.data() + 3, room, from.data() + room % 4, work.data, *thc, key, place, q, nullptr);
         ASSERT_EQ(got, want) << "b=" << bits << " g=" << granularity << " room " << room << " elements " << elements;
       }
+    }
+  }
+}
+
+/// Elements of all magnitudes, in groups of all sizes, to 256 levels; some of them where the scratch is.
+TEST_P(KernelsThcTargets, EncodeGroupsOfAllSizes) {
+  const auto thc = made({.bits = 8}, 1);
+  for (uint32_t elements = 64; elements <= codec::kMaxGroup; elements *= 2) {
+    for (int trial = 0; trial < 24; ++trial) {
+      const Bytes data = random_elements(rng_, DataType::float32, elements + 3);
+      const auto* from = reinterpret_cast<const float*>(data.data()) + trial % 3;
+      const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
+      const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
+      const ThcQuantiser q = quantiser_for(rng_, 255, trial % 2 == 0 ? 1 : 0.25F, 20 * std::sqrt(elements) * (trial % 5 == 0 ? 1e-3 : 1));
+      Bytes got(elements), want(elements);
+      Work work;
+      if (trial % 4 == 3) {
+        std::memcpy(work.data, from, elements * sizeof(float));
+        from = work.data;
+      }
+      Work other = work;
+      mine().encode(got.data(), 1, from, work.data, *thc, key, place, q, trial % 3 == 0 ? from : nullptr);
+      scalar::encode(want.data(), 1, from == work.data ? other.data : from, other.data, *thc, key, place, q, nullptr);
+      ASSERT_EQ(got, want) << elements;
     }
   }
 }
