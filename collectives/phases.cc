@@ -63,6 +63,22 @@ std::vector<Chunk> shares(const Chunk& whole, int32_t parts) {
   return result;
 }
 
+Chunk on(const Chunk& window, const Chunk& cells) { return {window.region, cells.begin, cells.end}; }
+
+std::vector<Chunk> on(const Chunk& window, Chunks cells) {
+  std::vector<Chunk> result;
+  result.reserve(cells.size());
+  for (const Chunk& chunk : cells) result.push_back(on(window, chunk));
+  return result;
+}
+
+std::vector<Chunk> cells_of(Chunks blocks, uint32_t index) {
+  std::vector<Chunk> result;
+  result.reserve(blocks.size());
+  for (const Chunk& block : blocks) result.push_back(cell_of(block, index));
+  return result;
+}
+
 Chunk own_block(const Shape& shape, Builder& b) {
   const uint32_t begin = static_cast<uint32_t>(shape.group.position) * b.cells_per_block();
   return b.in(begin, begin + b.cells_per_block());
@@ -81,6 +97,15 @@ void complete_cells(Builder& b, const Chunk& chunk) {
 
 void place(Builder& b, const Chunk& to, const Chunk& from) {
   if (to != from) b.copy(to, from);
+}
+
+void pipelined(uint32_t segments, const Stage& first, const Stage& second, const Stage& third) {
+  constexpr uint32_t kLead = 2;  // how many segments a stage is ahead of the next one
+  for (uint32_t now = 0; now < segments + 2 * kLead; ++now) {
+    if (now < segments) first(now);
+    if (now >= kLead && now < segments + kLead) second(now - kLead);
+    if (now >= 2 * kLead) third(now - 2 * kLead);
+  }
 }
 
 void ring_reduce_scatter(Builder& b, const Group& group, Chunks from, Chunks to) {

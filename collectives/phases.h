@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -33,12 +34,26 @@ Chunk own_block(const Shape& shape, Builder& b);
 std::vector<Chunk> shares(const Chunk& whole, int32_t parts);
 /// Cell `index` of a chunk, counted from its first.
 Chunk cell_of(const Chunk& chunk, uint32_t index);
+/// The same cells of another window.
+Chunk on(const Chunk& window, const Chunk& cells);
+std::vector<Chunk> on(const Chunk& window, Chunks cells);
+/// The cell of that index of each block.
+std::vector<Chunk> cells_of(Chunks blocks, uint32_t index);
 /// Neighbouring shares [begin, end) as one chunk.
 Chunk joined(Chunks shares, int32_t begin, int32_t end);
 /// Completes a chunk cell by cell, as phases that work cell by cell have written it.
 void complete_cells(Builder& b, const Chunk& chunk);
 /// `to` = `from` unless they are the same chunk.
 void place(Builder& b, const Chunk& to, const Chunk& from);
+
+// --- segments --------------------------------------------------------------------------------------------------------------------
+
+/// What an algorithm does with the cells of one segment.
+using Stage = std::function<void(uint32_t segment)>;
+
+/// Emits the stages of all segments, so that the first stage of the next two segments is under way before the second stage of a segment,
+/// and its third, for which nobody waits, comes after the second of the next two.
+void pipelined(uint32_t segments, const Stage& first, const Stage& second, const Stage& third);
 
 // --- ring: neighbours only, P-1 steps, each cell its own pipeline --------------------------------------------------------------
 

@@ -38,22 +38,6 @@ Coded open_coded(const Shape& shape, Builder& b, uint32_t cells_per_block) {
           .scaled = shape.codec == nullptr || shape.codec->needs_scale};
 }
 
-Chunk on(const Chunk& window, const Chunk& cells) { return {window.region, cells.begin, cells.end}; }
-
-std::vector<Chunk> on(const Chunk& window, Chunks cells) {
-  std::vector<Chunk> result;
-  result.reserve(cells.size());
-  for (const Chunk& chunk : cells) result.push_back(on(window, chunk));
-  return result;
-}
-
-std::vector<Chunk> cells_of(Chunks blocks, uint32_t index) {
-  std::vector<Chunk> result;
-  result.reserve(blocks.size());
-  for (const Chunk& block : blocks) result.push_back(cell_of(block, index));
-  return result;
-}
-
 std::vector<Chunk> cut(const Chunk& whole, uint32_t parts) {
   const uint32_t cells = whole.cells(), count = std::min(parts, cells);
   std::vector<Chunk> result;

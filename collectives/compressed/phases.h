@@ -26,11 +26,6 @@ struct Coded {
 
 /// Splits blocks into `cells_per_block` cells of whole codec blocks, and opens the windows.
 Coded open_coded(const Shape& shape, Builder& b, uint32_t cells_per_block);
-/// The same cells of another window.
-Chunk on(const Chunk& window, const Chunk& cells);
-std::vector<Chunk> on(const Chunk& window, Chunks cells);
-/// The cell of that index of each block.
-std::vector<Chunk> cells_of(Chunks blocks, uint32_t index);
 
 /// Scales of a chunk's elements are measured, and joined over the group: directly up to 8 positions, above by recursive doubling.
 void join_scales(Builder& b, const Group& group, const Coded& coded, const Chunk& cells);
@@ -49,13 +44,6 @@ void decode(Builder& b, const Group& all, const Coded& coded, const Chunk& cells
 void copy_alone(Builder& b);
 
 // --- segments --------------------------------------------------------------------------------------------------------------------
-
-/// What an algorithm does with the cells of one segment.
-using Stage = std::function<void(uint32_t segment)>;
-
-/// Emits all segments' stages, so that the scales of the next two segments are under way before a segment is encoded, and decoding, for
-/// which nobody waits, comes after the next two are encoded and sent.
-void pipelined(uint32_t segments, const Stage& scales, const Stage& sum, const Stage& decode);
 
 /// Leaves the sum of all positions' encodings in `sums` of each of the shares (allreduce), or of the own one (reduce-scatter). Chunks are
 /// those of `in`.

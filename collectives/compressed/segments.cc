@@ -8,20 +8,10 @@ namespace isthmus::collectives {
 
 namespace {
 
-/// How many segments ahead of their encoding scales are exchanged, and behind it sums are decoded.
-constexpr uint32_t kLead = 2;
 /// A reduce-scatter exchanges its scales in at most so many parts: later ones are measured while the first are on their way.
 constexpr uint32_t kMostScaleParts = 4;
 
 }  // namespace
-
-void pipelined(uint32_t segments, const Stage& scales, const Stage& sum, const Stage& decode) {
-  for (uint32_t now = 0; now < segments + 2 * kLead; ++now) {
-    if (now < segments) scales(now);
-    if (now >= kLead && now < segments + kLead) sum(now - kLead);
-    if (now >= 2 * kLead) decode(now - 2 * kLead);
-  }
-}
 
 void coded_allreduce(const Shape& shape, Builder& b, int32_t parts, const Summing& sum) {
   const Group all = everyone(shape);
