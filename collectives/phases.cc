@@ -162,6 +162,23 @@ void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks t
   }
 }
 
+void star_reduce(Builder& b, const Group& group, int32_t home, const Chunk& from, const Chunk& result) {
+  if (group.position != home) {
+    for (uint32_t cell = 0; cell < from.cells(); ++cell) b.send(group.rank_at(home), cell_of(from, cell));
+    return;
+  }
+  if (group.size == 1) return place(b, result, from);
+  const Chunk before = group.position < 2 ? Chunk{} : b.scratch(from.begin, from.end);
+  for (uint32_t cell = 0; cell < from.cells(); ++cell) {
+    sum_in_order(b, group, cell_of(result, cell), cell_of(before, cell), cell_of(from, cell));
+  }
+}
+
+void star_broadcast(Builder& b, const Group& group, int32_t home, const Chunk& chunk) {
+  if (group.position != home) return b.recv(group.rank_at(home), chunk);
+  for (int32_t distance = 1; distance < group.size; ++distance) b.send(group.rank_at(group.wrap(home + distance)), chunk);
+}
+
 void one_shot(Builder& b, const Group& group, const Chunk& in, const Chunk& out) {
   const std::vector<Chunk> wanted(static_cast<size_t>(group.size), in);  // by everybody, all of it
   direct_reduce_scatter(b, group, wanted, out);

@@ -70,6 +70,13 @@ void direct_reduce_scatter(Builder& b, const Group& group, Chunks from, const Ch
 /// As ring_allgather.
 void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks to);
 
+// --- star: one position and everybody --------------------------------------------------------------------------------------------
+
+/// `result` at position `home` = the sum of all positions' `from`, added in the order of positions. `result` counts at `home` only.
+void star_reduce(Builder& b, const Group& group, int32_t home, const Chunk& from, const Chunk& result);
+/// What lies in `chunk` at position `home` ends up there everywhere.
+void star_broadcast(Builder& b, const Group& group, int32_t home, const Chunk& chunk);
+
 /// `out` = the sum of all positions' `in`, added in the order of positions, completed: each gets all buffers and adds them itself.
 void one_shot(Builder& b, const Group& group, const Chunk& in, const Chunk& out);
 

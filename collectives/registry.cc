@@ -15,6 +15,7 @@ extern const plan::Algorithm reduce_scatter_halving, reduce_scatter_direct, redu
 extern const plan::Algorithm allgather_doubling, allgather_direct, allgather_ring;
 extern const plan::Algorithm broadcast_binomial, broadcast_chain;
 extern const plan::Algorithm reduce_binomial, reduce_chain;
+extern const plan::Algorithm allreduce_hierarchy, reduce_scatter_hierarchy, allgather_hierarchy;
 extern const plan::Algorithm barrier_one_shot, barrier_recursive_doubling;
 
 extern const plan::Algorithm compressed_allreduce_direct, compressed_allreduce_halving, compressed_allreduce_ring;
@@ -29,12 +30,15 @@ Algorithms registry() {
       &allreduce_halving_doubling,
       &allreduce_direct,
       &allreduce_ring,
+      &allreduce_hierarchy,
       &reduce_scatter_halving,
       &reduce_scatter_direct,
       &reduce_scatter_ring,
+      &reduce_scatter_hierarchy,
       &allgather_doubling,
       &allgather_direct,
       &allgather_ring,
+      &allgather_hierarchy,
       &broadcast_binomial,
       &broadcast_chain,
       &reduce_binomial,
@@ -127,7 +131,8 @@ against the plans themselves for many rank counts.
 
 *Steps* is the number of messages on the longest chain of messages that wait for each other. *Bytes* is what a rank sends, on average over
 the ranks; rooted trees load their root more. P: ranks. N: bytes of the larger of the two buffers. lg: logarithm to base 2. K: the largest
-power of two that is not above P. F: 0 if P is a power of two, else 1.
+power of two that is not above P. F: 0 if P is a power of two, else 1. hierarchy: for M sites of equally many ranks each, M from 2 on and
+fewer than P.
 
 )";
 
@@ -138,19 +143,20 @@ These carry out the calls that ask for a codec, and no others ([compression](com
 W: of the sum of all ranks' encodings. Z: of its scales. The scales are joined in up to D steps that send X bytes: Z(P-1) in one step up to
 8 ranks; above, as recursive_doubling does, Z(K lg K + 2(P-K))/P in ceil(lg P) + F steps. A sum of k encodings of the buffer has W(k) bytes.
 R: the sum of W(k)/P for k from 1 to P-1. H: the sum of W(2^i)/2^(i+1) for i from 0 to lg P - 1, and about that for other rank counts.
-hierarchy: for M sites of equally many ranks each, M from 2 to 8, and V = W(P/M).
+hierarchy: for M from 2 to 8, and V = W(P/M).
 
 )";
 
 constexpr std::string_view kLegend = R"(
 steps: messages on the longest chain of messages that wait for each other; bytes: what a rank sends, on average over the ranks.
 P: ranks. N: bytes of the larger buffer. lg: logarithm to base 2. K: the largest power of two not above P. F: 0 if P is one, else 1.
+M: sites, of equally many ranks each.
 )";
 
 constexpr std::string_view kLegendCompressed = R"(
 For calls that ask for a codec. I: bytes of the larger buffer encoded once. W: of the sum of all. Z: of its scales.
 D: steps to join the scales, 1 up to 8 ranks, else ceil(lg P) + F. X: bytes for that, Z(P-1), or Z(K lg K + 2(P-K))/P.
-W(k): bytes of a sum of k. R: the sum of W(k)/P for k < P. H: the sum of W(2^i)/2^(i+1) for i < lg P. V: W(P/M), for M sites.
+W(k): bytes of a sum of k. R: the sum of W(k)/P for k < P. H: the sum of W(2^i)/2^(i+1) for i < lg P. V: W(P/M).
 )";
 
 using Row = std::vector<std::string>;

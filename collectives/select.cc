@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +31,26 @@ bool allows_segments(const plan::Algorithm& algorithm, uint32_t segments) {
 }
 
 namespace {
+
+/// More than this, and everybody with everybody is too many messages.
+constexpr int32_t kMostDirect = 32;
+
+bool same(std::span<const int32_t> sites) { return std::adjacent_find(sites.begin(), sites.end(), std::not_equal_to<>()) == sites.end(); }
+
+bool all_differ(std::span<const int32_t> sites) {
+  std::vector<int32_t> sorted(sites.begin(), sites.end());
+  std::sort(sorted.begin(), sorted.end());
+  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+/// Whether hierarchies are worth it: some ranks are close to each other, others are not, and there are not too many of either.
+bool suits_hierarchies(std::span<const int32_t> sites) {
+  if (same(sites) || all_differ(sites)) return false;
+  std::map<int32_t, int32_t> sizes;
+  for (const int32_t site : sites) ++sizes[site];
+  const auto largest = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return static_cast<int32_t>(sizes.size()) <= kMostDirect && largest->second <= kMostDirect;
+}
 
 std::optional<Collective> collective_of(std::string_view name) {
   for (int i = 0; i < kCollectives; ++i) {
@@ -89,6 +110,7 @@ Result<Selector> Selector::make(std::string_view forced, std::string_view rules)
   Selector selector;
   for (std::string_view word : split(forced, ',')) ISTHMUS_TRY(selector.force(word).with_context("ISTHMUS_ALGO"));
   ISTHMUS_TRY(selector.add_rules(rules, "the user's rules"));
+  selector.users_rules_ = selector.rules_.size();
   ISTHMUS_TRY(selector.add_rules(default_rules(), "the built-in rules"));
   return selector;
 }
@@ -127,7 +149,25 @@ Status Selector::add_rules(std::string_view text, std::string_view origin) {
   return {};
 }
 
-Choices Selector::narrow(plan::Reach reach, int32_t ranks) const {
+namespace {
+
+/// A hierarchy for calls from so many bytes on, in segments of so many bytes: a power of two of them, so that a range of sizes has one
+/// plan.
+struct Hierarchy {
+  Collective collective;
+  uint64_t min_bytes;
+  uint64_t segment_bytes;
+  uint32_t most_segments;
+};
+constexpr Hierarchy kHierarchies[] = {
+    {Collective::allreduce, 64 << 10, 512 << 10, 32},
+    {Collective::reduce_scatter, 64 << 10, 1 << 20, 16},
+    {Collective::allgather, 64 << 10, 1 << 20, 16},
+};
+
+}  // namespace
+
+Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32_t> sites) const {
   Choices choices;
   choices.ranks_ = ranks;
   for (size_t i = 0; i < forced_.size(); ++i) {
@@ -139,12 +179,31 @@ Choices Selector::narrow(plan::Reach reach, int32_t ranks) const {
       choices.refused_[i] = forced.algorithm;
     }
   }
-  for (const auto& [rule, algorithm] : rules_) {
+  const auto add = [&](const ResolvedRule& resolved) {
+    const auto& [rule, algorithm] = resolved;
     const bool matches = rule.reach == reach && ranks >= rule.min_ranks && ranks <= rule.max_ranks && serves(*algorithm, ranks);
-    if (!matches) continue;
+    if (!matches) return;
     choices.ranges_[static_cast<size_t>(rule.collective)].push_back({rule.min_bytes, rule.max_bytes, {algorithm, rule.segments}});
-  }
+  };
+  const auto built_in = rules_.begin() + static_cast<std::ptrdiff_t>(users_rules_);
+  std::for_each(rules_.begin(), built_in, add);
+  if (suits_hierarchies(sites)) choices.add_hierarchies();
+  std::for_each(built_in, rules_.end(), add);
   return choices;
+}
+
+void Choices::add_hierarchies() {
+  for (const Hierarchy& each : kHierarchies) {
+    const plan::Algorithm* algorithm = find(each.collective, "hierarchy");
+    uint64_t begin = each.min_bytes;
+    for (uint32_t segments = 1; segments < each.most_segments; segments *= 2) {
+      const uint64_t end = each.segment_bytes * segments;
+      if (end < begin) continue;
+      ranges_[static_cast<size_t>(each.collective)].push_back({begin, end, {algorithm, segments}});
+      begin = end + 1;
+    }
+    ranges_[static_cast<size_t>(each.collective)].push_back({begin, UINT64_MAX, {algorithm, each.most_segments}});
+  }
 }
 
 Result<Choice> Choices::choose(Collective collective, uint64_t bytes) const {
@@ -174,17 +233,6 @@ uint32_t segments_for(const plan::Algorithm& algorithm, uint64_t ranks, uint64_t
   const uint64_t wanted = std::bit_ceil((elements / ranks + kCellElements - 1) / kCellElements);
   const uint64_t most = std::min<uint64_t>(algorithm.tunables[0].max, std::bit_floor(kMostCells / ranks));
   return static_cast<uint32_t>(std::max<uint64_t>(std::min(wanted, most), 1));
-}
-
-/// More than this, and everybody with everybody is too many messages.
-constexpr int32_t kMostDirect = 32;
-
-bool same(std::span<const int32_t> sites) { return std::adjacent_find(sites.begin(), sites.end(), std::not_equal_to<>()) == sites.end(); }
-
-bool all_differ(std::span<const int32_t> sites) {
-  std::vector<int32_t> sorted(sites.begin(), sites.end());
-  std::sort(sorted.begin(), sorted.end());
-  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
 }
 
 /// What is best where the user says nothing.

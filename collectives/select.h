@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which algorithm serves a call: the user's choice, else the first matching rule of the user's table, else of the built-in one. Pure, so
+// Which algorithm serves a call: the user's choice, else the first matching rule of the user's table, else a hierarchy where some ranks are
+// close to each other and others are not, else the first matching rule of the built-in table. Pure, so
 // all ranks of a communicator choose alike. A process makes one Selector; each communicator narrows it to its Choices, which answer
 // every call. Making a selector fails on names and numbers that no algorithm has, and says which there are.
 #pragma once
@@ -35,6 +36,8 @@ class Choices {
     uint64_t min_bytes, max_bytes;
     Choice choice;
   };
+  void add_hierarchies();
+
   int32_t ranks_ = 1;
   std::array<std::vector<Range>, kCollectives> ranges_;         ///< the first that holds the bytes wins
   std::array<const plan::Algorithm*, kCollectives> refused_{};  ///< forced, but not for so many ranks
@@ -46,8 +49,8 @@ class Selector {
   /// (after the slash: segments); "" forces nothing. `rules` is the text of the user's rule table, "" for none.
   static Result<Selector> make(std::string_view forced, std::string_view rules = {});
 
-  /// What concerns a communicator of `ranks` ranks that are `reach` apart.
-  [[nodiscard]] Choices narrow(plan::Reach reach, int32_t ranks) const;
+  /// What concerns a communicator of `ranks` ranks that are `reach` apart. `sites` as in plan::Shape.
+  [[nodiscard]] Choices narrow(plan::Reach reach, int32_t ranks, std::span<const int32_t> sites = {}) const;
 
  private:
   struct ResolvedRule {
@@ -60,6 +63,7 @@ class Selector {
 
   std::array<Choice, kCollectives> forced_{};
   std::vector<ResolvedRule> rules_;  ///< the user's, then the built-in ones
+  size_t users_rules_ = 0;           ///< how many of them are the user's
 };
 
 /// How a call whose elements travel as `codec` is carried out. Homomorphic codecs: hierarchy if some ranks are close and others are not

@@ -76,6 +76,7 @@ std::vector<Choice> candidates(const Table& table, Collective collective, int32_
   const int32_t most_ranks = ranks == table.ranks.back() ? INT32_MAX : ranks;
   std::vector<Choice> result;
   for (const Algorithm* algorithm : collectives::registry()) {
+    if (algorithm->needs.by_site) continue;  // chosen by sites, not by rules
     if (algorithm->collective != collective || !serves(*algorithm, ranks) || !serves(*algorithm, most_ranks)) continue;
     for (uint32_t segments : segments_of(table)) {
       if (collectives::allows_segments(*algorithm, segments)) result.push_back({algorithm, segments});

@@ -266,8 +266,10 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
                           .in_place = request.in_place,
                           .op = request.op.op,
                           .map_in = request.op.scaled,
-                          .segments = choice.segments};
+                          .segments = choice.segments,
+                          .sites = membership_.sites};
   const exec::PlanKey key{.algorithm = choice.algorithm,
+                          .group = choice.algorithm->needs.by_site ? hash_bytes(std::as_bytes(std::span(membership_.sites))) : 0,
                           .position = rank(),
                           .size = ranks(),
                           .root = root,

@@ -66,7 +66,7 @@ Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, 
   exec::Endpoint& endpoint = process.engine().open(membership.id, membership.rank, peers, transports);
   process.log().info(Subsystem::init, "communicator {:#x} rank {} nranks {} reach {} - Init COMPLETE", membership.id, membership.rank,
                      membership.ranks, plan::name_of(membership.reach));
-  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks);
+  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks, membership.sites);
   return std::make_unique<Communicator>(process, std::move(choices), std::move(compression), std::move(membership), endpoint);
 }
 

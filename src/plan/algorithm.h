@@ -52,6 +52,7 @@ struct Needs {
   int32_t max_ranks = INT32_MAX;  ///< e.g. direct exchange stops paying, and plans grow, with many ranks
   bool power_of_two = false;
   Coding coding = Coding::none;
+  bool by_site = false;  ///< goes by Shape::sites: worth it where some ranks are close to each other and others are not
 };
 
 struct Tunable {

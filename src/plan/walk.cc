@@ -179,13 +179,14 @@ void Walk::complete(At at) {
   State& entry = state(at);
   entry.complete = true;
   --remaining_;
+  const At heir{at.plan, entry.slot_next};
+  const bool lacks_slot = entry.slot_next != kNoStep && state(heir).pending == 0;  // only that; the heir may be a successor, too
   for (uint32_t next : world_[at.plan].successors_of(at.step)) {
     if (--state({at.plan, next}).pending == 0) ready({at.plan, next});
   }
   if (entry.slot_next == kNoStep) return;
-  const At next{at.plan, entry.slot_next};
-  if (state(next).pending == 0) return ready(next);
-  advance(channels_[state(next).channel]);
+  if (lacks_slot) return ready(heir);
+  advance(channels_[state(heir).channel]);
 }
 
 void Walk::computed(At at) {

@@ -3,6 +3,7 @@
 #include "equivalence.h"
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "plan/memory_map.h"
@@ -27,6 +28,13 @@ class Contributions {
 
   /// How many steps of the world turn incomplete sums of that cell into a complete one.
   [[nodiscard]] uint32_t completed(uint32_t cell) const { return completed_[cell]; }
+
+  /// How many steps of the world make of smaller sums the sum that this step makes of its cell `offset`.
+  [[nodiscard]] uint32_t makers(size_t rank, size_t step, uint32_t offset) const {
+    const uint32_t cell = world_[rank].steps[step].dst_begin + offset;
+    const auto made = made_.find({rank, step, offset});
+    return made == made_.end() ? 0 : makers_.at({cell, made->second});
+  }
 
   /// Whether nobody has counted a contribution twice, and every cell of every `out` ends with all of them, added up by one step.
   [[nodiscard]] bool are_right() {
@@ -81,6 +89,10 @@ class Contributions {
                                                             : a;
       twice_ |= (adds || step.kind == StepKind::recv_reduce) && (a & b) != 0;
       if ((a | b) == all && a != all && b != all) ++completed_[step.dst_begin + i];
+      if ((a | b) != a && (a | b) != b) {
+        ++makers_[{step.dst_begin + i, a | b}];
+        made_[{where.plan, where.step, i}] = a | b;
+      }
       at(where.plan, step.dst(), i) = a | b;
     }
   }
@@ -90,6 +102,8 @@ class Contributions {
   const std::vector<Plan>& world_;
   bool twice_ = false;
   std::vector<uint32_t> completed_;
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> makers_;       ///< by cell and contributions
+  std::map<std::tuple<size_t, size_t, uint32_t>, uint64_t> made_;  ///< contributions by rank, step and offset
   std::vector<MemoryMap> maps_;
   std::vector<std::vector<uint64_t>> memory_;
   std::vector<std::map<std::pair<uint32_t, uint32_t>, uint64_t>> inbox_;
@@ -152,8 +166,8 @@ bool may_change_places(const std::vector<Plan>& world, size_t rank, size_t first
   }
   if (plan.regions[moved.dst_region].layout != Layout::data) return true;
   const Contributions contributions(world);
-  for (uint32_t cell = moved.dst_begin; cell < moved.dst_begin + moved.cells; ++cell) {
-    if (contributions.completed(cell) != 1) return false;
+  for (uint32_t offset = 0; offset < moved.cells; ++offset) {
+    if (contributions.completed(moved.dst_begin + offset) != 1 && contributions.makers(rank, second, offset) != 1) return false;
   }
   return true;
 }

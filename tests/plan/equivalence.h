@@ -27,7 +27,7 @@ bool is_implied(const Plan& plan, uint32_t step, uint32_t before);
 /// Rule 4: of two steps that add to the same cells with the same op, the second may go first, if neither changes the other's addend and
 /// no step between them touches the cells. The op is commutative and associative on contributions, so the same ones meet. Encodings are
 /// integers, and their sums the same bits. Elements may get other bits, but the same on all ranks if one step alone in the world
-/// completes each cell: whoever holds the complete sum holds a copy of that step's result.
+/// completes each cell, or makes the sum that the second makes: whoever holds that sum holds a copy of that step's result.
 bool may_change_places(const std::vector<Plan>& world, size_t rank, size_t first, size_t second);
 
 /// Rule 5: a local step that reads nothing of what it writes may also compute a further cell of scratch if nobody reads what that cell then

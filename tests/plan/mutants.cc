@@ -15,8 +15,8 @@
 namespace isthmus::plan {
 namespace {
 
-constexpr uint64_t kCount = uint64_t{1} << 20;         // fills every cell
-constexpr uint64_t kSeeds = 16, kCompressedSeeds = 6;  // there are many more shapes of compressed algorithms
+constexpr uint64_t kCount = uint64_t{1} << 20;  // fills every cell
+constexpr uint64_t kSeeds = 16, kFewSeeds = 6;  // there are many more shapes of compressed algorithms and of hierarchies
 
 struct Tally {
   uint64_t total = 0, killed = 0, equivalent = 0;
@@ -50,7 +50,8 @@ void damage(const std::string& what, const std::vector<Plan>& world, const Defec
 int run() {
   std::vector<Tally> tallies(defects().size());
   for (const Algorithm* algorithm : all_algorithms()) {
-    const uint64_t seeds = algorithm->needs.coding == Coding::none ? kSeeds : kCompressedSeeds;
+    const bool many_shapes = algorithm->needs.coding != Coding::none || algorithm->needs.by_site;
+    const uint64_t seeds = many_shapes ? kFewSeeds : kSeeds;
     for (const int32_t ranks : {2, 3, 5, 8}) {
       if (!serves(*algorithm, ranks)) continue;
       for (const Shape& shape : shapes_of(*algorithm, ranks)) {

@@ -79,13 +79,15 @@ const std::vector<Sites>& partitions(int32_t ranks) {
 }
 
 std::vector<std::span<const int32_t>> sites_of(const Algorithm& algorithm, int32_t ranks) {
-  if (algorithm.name != "hierarchy") return {{}};
+  if (!algorithm.needs.by_site) return {{}};
   return {partitions(ranks).begin(), partitions(ranks).end()};
 }
 
-/// Plans of many ranks take long to prove. There compressed algorithms get each op only in place or only out of place, in turn with the
-/// number of ranks, and hierarchies get one way to distribute the ranks over sites for each, in turn.
-bool is_large(const Algorithm& algorithm, int32_t ranks) { return algorithm.needs.coding != Coding::none && ranks > 12; }
+/// Plans of many ranks take long to prove. There compressed algorithms and hierarchies get each op only in place or only out of place, in
+/// turn with the number of ranks, and hierarchies get one way to distribute the ranks over sites for each, in turn.
+bool is_large(const Algorithm& algorithm, int32_t ranks) {
+  return (algorithm.needs.coding != Coding::none || algorithm.needs.by_site) && ranks > 12;
+}
 
 bool leaves_out(const Algorithm& algorithm, int32_t ranks, const Reduction& reduction, bool in_place) {
   const bool odd = (ranks + (reduction.op == ReduceOp::avg ? 1 : 0)) % 2 != 0;
@@ -93,7 +95,7 @@ bool leaves_out(const Algorithm& algorithm, int32_t ranks, const Reduction& redu
 }
 
 /// Shapes like `shape` for every codec and every way to distribute the ranks over sites.
-void add_coded(const Algorithm& algorithm, Shape shape, std::vector<Shape>& shapes) {
+void add_variants(const Algorithm& algorithm, Shape shape, std::vector<Shape>& shapes) {
   for (const codec::Codec* codec : codecs_of(algorithm, shape.group.size)) {
     shape.codec = codec;
     const auto all_sites = sites_of(algorithm, shape.group.size);
@@ -140,12 +142,28 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks) {
                                .op = reduction.op,
                                .map_in = reduction.map_in,
                                .segments = segments};
-          add_coded(algorithm, shape, shapes);
+          add_variants(algorithm, shape, shapes);
         }
       }
     }
   }
   return shapes;
+}
+
+uint64_t bytes_across(const std::vector<Plan>& world, std::span<const int32_t> sites, uint64_t count, size_t element_bytes,
+                      bool& levels_tell) {
+  Binding binding;
+  bind(world[0].grid, count, binding);
+  uint64_t bytes = 0;
+  for (const Plan& plan : world) {
+    for (const Step& step : plan.steps) {
+      if (step.kind != StepKind::send) continue;
+      const bool crosses = sites[static_cast<size_t>(plan.rank)] != sites[static_cast<size_t>(step.peer)];
+      if (crosses) bytes += chunk_bytes(plan, step.src(), binding, element_bytes);
+      levels_tell = levels_tell && crosses == (step.level == 1);
+    }
+  }
+  return bytes;
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,11 @@ std::vector<const Algorithm*> all_algorithms();
 /// Every shape in which the algorithm is proved at that many ranks: ops (sum, avg, scaled input), in place and
 /// out, segments, roots (all of them up to 16 ranks, a few beyond), codecs, sites. What they refer to lives as long as the program.
 std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks);
+
+/// Bytes that leave a site when the plans of all ranks run with blocks of `count` elements of `element_bytes`. `levels_tell` becomes false
+/// if a step's level says anything else about whether it crosses.
+uint64_t bytes_across(const std::vector<Plan>& world, std::span<const int32_t> sites, uint64_t count, size_t element_bytes,
+                      bool& levels_tell);
 
 /// "allreduce/ring over 5 ranks, in place, avg, 3 segments, root 2".
 std::string describe(const Algorithm& algorithm, const Shape& shape);

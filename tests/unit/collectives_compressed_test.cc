@@ -80,22 +80,6 @@ TEST(Compressed, AllThatAddGiveTheSameBits) {
   }
 }
 
-/// Bytes that leave a site.
-uint64_t bytes_across(const std::vector<Plan>& world, std::span<const int32_t> sites, uint64_t count, bool& levels_tell) {
-  plan::Binding binding;
-  plan::bind(world[0].grid, count, binding);
-  uint64_t bytes = 0;
-  for (const Plan& plan : world) {
-    for (const plan::Step& step : plan.steps) {
-      if (step.kind != StepKind::send) continue;
-      const bool crosses = sites[static_cast<size_t>(plan.rank)] != sites[static_cast<size_t>(step.peer)];
-      if (crosses) bytes += plan::chunk_bytes(plan, step.src(), binding, sizeof(float));
-      levels_tell = levels_tell && crosses == (step.level == 1);
-    }
-  }
-  return bytes;
-}
-
 TEST(Compressed, HierarchiesSendEachSitesSumOnce) {
   const std::vector<int32_t> sites = {0, 1, 1, 0, 1, 1, 0, 1};  // of 3 and 5 ranks
   const auto thc = codec::make_thc({.granularity = 15, .group = 1024}, 8);
@@ -108,11 +92,11 @@ TEST(Compressed, HierarchiesSendEachSitesSumOnce) {
 
   bool levels_tell = true;
   const auto whole = world_of(*find_compressed(Collective::allreduce, "hierarchy"), shape);
-  EXPECT_EQ(bytes_across(whole, sites, kElements, levels_tell), (bytes(3) + bytes(5)) / 2 + bytes(8) + 2 * scales)
+  EXPECT_EQ(plan::bytes_across(whole, sites, kElements, sizeof(float), levels_tell), (bytes(3) + bytes(5)) / 2 + bytes(8) + 2 * scales)
       << "half of each site's sum, each half of the total, and the scales of both";
   shape.collective = Collective::reduce_scatter;
   const auto scattered = world_of(*find_compressed(Collective::reduce_scatter, "hierarchy"), shape);
-  EXPECT_EQ(bytes_across(scattered, sites, kElements / 8, levels_tell), (5 * bytes(3) + 3 * bytes(5)) / 8 + 2 * scales)
+  EXPECT_EQ(plan::bytes_across(scattered, sites, kElements / 8, sizeof(float), levels_tell), (5 * bytes(3) + 3 * bytes(5)) / 8 + 2 * scales)
       << "the small site's sums of the large one's blocks, and the other way around";
   EXPECT_TRUE(levels_tell);
 }

@@ -199,15 +199,38 @@ void compare(const Algorithm& algorithm, const Shape& shape, uint64_t count, con
 
 class FormulaTest : public testing::TestWithParam<const Algorithm*> {};
 
+/// How many sites a formula is tried with: hierarchies are for several, of several ranks each.
+std::vector<int32_t> site_counts(const Algorithm& algorithm, int32_t ranks) {
+  if (!algorithm.needs.by_site) return {1};
+  std::vector<int32_t> counts;
+  for (const int32_t sites : {2, 3, 4, 7}) {
+    if (ranks % sites == 0 && ranks > sites) counts.push_back(sites);
+  }
+  return counts;
+}
+
+/// Ranks dealt out to sites in turn.
+std::vector<int32_t> dealt(int32_t ranks, int32_t sites) {
+  std::vector<int32_t> result;
+  for (int32_t position = 0; position < ranks; ++position) result.push_back(position % sites);
+  return result;
+}
+
 TEST_P(FormulaTest, AgreesWithThePlans) {
   const Algorithm& algorithm = *GetParam();
   for (int32_t ranks = 1; ranks <= 33; ++ranks) {
-    SCOPED_TRACE(fmt::format("{} ranks", ranks));
-    const bool by_rank = is_by_rank(algorithm);
-    const uint64_t count = by_rank ? 32 : algorithm.collective == Collective::barrier ? 1 : 32 * static_cast<uint64_t>(ranks);
-    const Shape shape = {
-        .collective = algorithm.collective, .group = {.ranks = {}, .size = ranks}, .root = is_rooted(algorithm.collective) ? 0 : -1};
-    compare(algorithm, shape, count, {.ranks = ranks, .bytes = 4.0 * static_cast<double>(count) * (by_rank ? ranks : 1)});
+    for (const int32_t site_count : site_counts(algorithm, ranks)) {
+      SCOPED_TRACE(fmt::format("{} ranks at {} sites", ranks, site_count));
+      const bool by_rank = is_by_rank(algorithm);
+      const uint64_t count = by_rank ? 32 : algorithm.collective == Collective::barrier ? 1 : 32 * static_cast<uint64_t>(ranks);
+      const std::vector<int32_t> sites = dealt(ranks, site_count);
+      const Shape shape = {.collective = algorithm.collective,
+                           .group = {.ranks = {}, .size = ranks},
+                           .root = is_rooted(algorithm.collective) ? 0 : -1,
+                           .sites = sites};
+      compare(algorithm, shape, count,
+              {.ranks = ranks, .bytes = 4.0 * static_cast<double>(count) * (by_rank ? ranks : 1), .sites = site_count});
+    }
   }
 }
 
@@ -221,10 +244,9 @@ TEST_P(CompressedFormulaTest, AgreesWithThePlans) {
     ASSERT_TRUE(thc.ok()) << thc.status().text();
     const codec::Codec& codec = algorithm.needs.coding == plan::Coding::sums ? (*thc)->codec : *codec::find("int8");
     const uint64_t elements = uint64_t{1024} * static_cast<uint64_t>(ranks);
-    const bool by_site = algorithm.name == "hierarchy";
+    const bool by_site = algorithm.needs.by_site;
     if (by_site && ranks % 4 != 0) continue;
-    std::vector<int32_t> sites;
-    for (int32_t position = 0; position < ranks; ++position) sites.push_back(position % 2);
+    const std::vector<int32_t> sites = dealt(ranks, 2);
     const Letters letters = {.ranks = ranks,
                              .bytes = 4.0 * static_cast<double>(elements),
                              .index_bytes = static_cast<double>(codec.encoded_bytes(codec, elements, 1)),

@@ -114,6 +114,59 @@ TEST(Select, UsersRulesGoBeforeTheBuiltInOnes) {
   }
 }
 
+// --- sites ----------------------------------------------------------------------------------------------------------------------------
+
+constexpr int32_t kTwoSites[] = {0, 0, 0, 0, 1, 1, 1, 1}, kMixed[] = {5, 0, 5, 0, 5, 0, 7, 0}, kOneSite[] = {3, 3, 3, 3, 3, 3, 3, 3},
+                  kApart[] = {0, 1, 2, 3, 4, 5, 6, 7};
+constexpr Collective kWithHierarchy[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather};
+
+std::string chosen_at(const Selector& selector, std::span<const int32_t> sites, Collective collective, uint64_t bytes) {
+  const auto choice = selector.narrow(Reach::network, static_cast<int32_t>(sites.size()), sites).choose(collective, bytes);
+  return choice.ok() ? std::string(choice->algorithm->name) : choice.status().text();
+}
+
+TEST(Select, LargeCallsGoByHierarchyWhereSomeRanksAreClose) {
+  constexpr uint64_t kLarge = 16 << 20;
+  const Selector usual = selector("");
+  for (const Collective collective : kWithHierarchy) {
+    EXPECT_EQ(chosen_at(usual, kTwoSites, collective, kLarge), "hierarchy");
+    EXPECT_EQ(chosen_at(usual, kMixed, collective, kLarge), "hierarchy");
+    const std::string flat = chosen(usual, {collective, Reach::network, 8, kLarge});
+    EXPECT_NE(flat, "hierarchy");
+    EXPECT_EQ(chosen_at(usual, kOneSite, collective, kLarge), flat);
+    EXPECT_EQ(chosen_at(usual, kApart, collective, kLarge), flat) << "nobody is close to anybody";
+    EXPECT_EQ(chosen_at(usual, kTwoSites, collective, 8), chosen(usual, {collective, Reach::network, 8, 8}))
+        << "latency is all that counts";
+  }
+  std::vector<int32_t> many(80, 0);
+  many[0] = 1;
+  EXPECT_NE(chosen_at(usual, many, Collective::allreduce, kLarge), "hierarchy") << "stars of 79 are too many messages";
+}
+
+TEST(Select, WordsAndRulesOfTheUserGoBeforeHierarchies) {
+  EXPECT_EQ(chosen_at(selector("allreduce:ring"), kTwoSites, Collective::allreduce, 16 << 20), "ring");
+  EXPECT_EQ(chosen_at(selector("allreduce:ring"), kTwoSites, Collective::allgather, 16 << 20), "hierarchy");
+  EXPECT_EQ(chosen_at(selector("", "allreduce network ring\n"), kTwoSites, Collective::allreduce, 16 << 20), "ring");
+  EXPECT_EQ(chosen_at(selector("hierarchy"), kApart, Collective::allreduce, 8), "hierarchy");
+}
+
+TEST(Select, HierarchiesOfEverySizeHaveOnePlanForARange) {
+  const Choices choices = selector("").narrow(Reach::network, 8, kTwoSites);
+  for (const Collective collective : kWithHierarchy) {
+    uint32_t before = 0;
+    for (uint64_t bytes = 1; bytes < uint64_t{1} << 42; bytes = bytes * 3 / 2 + 1) {
+      const auto choice = choices.choose(collective, bytes);
+      ASSERT_TRUE(choice.ok()) << choice.status().text();
+      if (choice->algorithm->name != "hierarchy") continue;
+      EXPECT_TRUE(allows_segments(*choice->algorithm, choice->segments));
+      EXPECT_GE(choice->segments, before);
+      EXPECT_EQ(choice->segments & (choice->segments - 1), 0U);
+      before = choice->segments;
+    }
+    EXPECT_GT(before, 1U);
+  }
+}
+
 TEST(Select, RulesWithUnknownAlgorithmsAreRefused) {
   EXPECT_THAT(refusal("", "allreduce host rung"), HasSubstr("allreduce has no algorithm \"rung\""));
 }
@@ -131,7 +184,7 @@ TEST(Select, WhatNcclAlgoIsTranslatedToExists) {
 TEST(Registry, NamesAreUniqueWithinACollective) {
   for (const plan::Algorithm* algorithm : registry()) EXPECT_EQ(find(algorithm->collective, algorithm->name), algorithm);
   EXPECT_EQ(find(Collective::allreduce, "binomial"), nullptr);
-  EXPECT_EQ(names_of(Collective::reduce_scatter, 100), "halving, ring");
+  EXPECT_EQ(names_of(Collective::reduce_scatter, 100), "halving, ring, hierarchy");
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void emit(const Shape& shape, Builder& b) {
 
 extern const plan::Algorithm compressed_allreduce_hierarchy = {.name = "hierarchy",
                                                                .collective = Collective::allreduce,
-                                                               .needs = {.coding = plan::Coding::sums},
+                                                               .needs = {.coding = plan::Coding::sums, .by_site = true},
                                                                .tunables = kTunables,
                                                                .steps_formula = "7",
                                                                .bytes_formula = "(2Z + I + W)(1 - M/P) + (Z M + V + W)(M-1)/P",

@@ -48,7 +48,7 @@ void emit(const Shape& shape, Builder& b) {
 
 extern const plan::Algorithm compressed_reduce_scatter_hierarchy = {.name = "hierarchy",
                                                                     .collective = Collective::reduce_scatter,
-                                                                    .needs = {.coding = plan::Coding::sums},
+                                                                    .needs = {.coding = plan::Coding::sums, .by_site = true},
                                                                     .tunables = kTunables,
                                                                     .steps_formula = "5",
                                                                     .bytes_formula = "(2Z + I)(1 - M/P) + (Z M + V)(M-1)/P",
