@@ -185,6 +185,41 @@ void one_shot(Builder& b, const Group& group, const Chunk& in, const Chunk& out)
   b.complete(out);
 }
 
+Neighbours neighbours(const Group& group, int32_t root) {
+  return {.before = group.position == root ? -1 : group.previous(), .after = group.next() == root ? -1 : group.next()};
+}
+
+void chain_broadcast(Builder& b, const Neighbours& chain, const Chunk& in, const Chunk& out) {
+  const Chunk& held = chain.before < 0 ? in : out;
+  for (uint32_t cell = 0; cell < out.cells(); ++cell) {
+    b.level(chain.level_before);
+    if (chain.before >= 0) b.recv(chain.before, cell_of(out, cell));
+    b.level(chain.level_after);
+    if (chain.after >= 0) b.send(chain.after, cell_of(held, cell));
+  }
+  b.level(0);
+  place(b, out, held);
+}
+
+Chunk room_for_chain(Builder& b, const Neighbours& chain) {
+  if (chain.before < 0) return b.out(0, b.cells());
+  return chain.after < 0 ? Chunk{} : b.scratch(0, b.cells());
+}
+
+void chain_reduce(Builder& b, const Neighbours& chain, const Chunk& in, const Chunk& sum) {
+  const Chunk& held = chain.after < 0 ? in : sum;
+  for (uint32_t cell = 0; cell < in.cells(); ++cell) {
+    b.level(chain.level_after);
+    if (chain.after >= 0) b.recv_reduce(chain.after, cell_of(sum, cell), cell_of(in, cell));
+    b.level(chain.level_before);
+    if (chain.before >= 0) b.send(chain.before, cell_of(held, cell));
+  }
+  b.level(0);
+  if (chain.before >= 0) return;
+  place(b, sum, held);
+  complete_cells(b, sum);
+}
+
 Halvings halvings(const Group& group, Pairing pairing) {
   Halvings result;
   for (Line line = {.first = 0, .stride = 1, .size = group.size}; line.size > 1;) {

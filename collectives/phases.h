@@ -80,6 +80,24 @@ void star_broadcast(Builder& b, const Group& group, int32_t home, const Chunk& c
 /// `out` = the sum of all positions' `in`, added in the order of positions, completed: each gets all buffers and adds them itself.
 void one_shot(Builder& b, const Group& group, const Chunk& in, const Chunk& out);
 
+// --- chain: from neighbour to neighbour, each cell its own pipeline ------------------------------------------------------------------
+
+/// Who comes before and after a position, in a chain of all of them that begins at the root. -1: nobody.
+struct Neighbours {
+  int32_t before = -1, after = -1;
+  uint8_t level_before = 0, level_after = 0;  ///< of the messages with them
+};
+/// The chain in the order of positions, around from the root.
+Neighbours neighbours(const Group& group, int32_t root);
+
+/// What lies in the root's `in` ends up in everybody's `out`.
+void chain_broadcast(Builder& b, const Neighbours& chain, const Chunk& in, const Chunk& out);
+/// Where the sums of a chain come into being: the root's `out`, elsewhere scratch.
+Chunk room_for_chain(Builder& b, const Neighbours& chain);
+/// The root's `sum` = the sum of everybody's `in`, added from the end of the chain on, completed. In between, `sum` is room for partials,
+/// but at the end, which needs none.
+void chain_reduce(Builder& b, const Neighbours& chain, const Chunk& in, const Chunk& sum);
+
 // --- halving and doubling: ceil(log2 P) steps for any P -------------------------------------------------------------------------
 
 /// One halving of a set of positions: the sides exchange, and each goes on with its own shares. Where the sides are uneven the last

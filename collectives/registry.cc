@@ -15,7 +15,7 @@ extern const plan::Algorithm reduce_scatter_halving, reduce_scatter_direct, redu
 extern const plan::Algorithm allgather_doubling, allgather_direct, allgather_ring;
 extern const plan::Algorithm broadcast_binomial, broadcast_chain;
 extern const plan::Algorithm reduce_binomial, reduce_chain;
-extern const plan::Algorithm allreduce_hierarchy, reduce_scatter_hierarchy, allgather_hierarchy;
+extern const plan::Algorithm allreduce_hierarchy, reduce_scatter_hierarchy, allgather_hierarchy, broadcast_hierarchy, reduce_hierarchy;
 extern const plan::Algorithm barrier_one_shot, barrier_recursive_doubling;
 
 extern const plan::Algorithm compressed_allreduce_direct, compressed_allreduce_halving, compressed_allreduce_ring;
@@ -41,8 +41,10 @@ Algorithms registry() {
       &allgather_hierarchy,
       &broadcast_binomial,
       &broadcast_chain,
+      &broadcast_hierarchy,
       &reduce_binomial,
       &reduce_chain,
+      &reduce_hierarchy,
       &barrier_one_shot,
       &barrier_recursive_doubling,
   };

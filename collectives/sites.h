@@ -28,6 +28,8 @@ struct Sites {
   [[nodiscard]] std::vector<int32_t> counterparts() const;
   /// Those as a group, which refers to them.
   [[nodiscard]] Group across(const std::vector<int32_t>& counterparts) const;
+  /// A chain of all positions from the root on that stays at each site until all its members have come, the root's first.
+  [[nodiscard]] Neighbours chain_from(int32_t root) const;
   /// The other sites, starting from the one before this rank's: the order in which their messages are expected.
   [[nodiscard]] std::vector<size_t> others() const;
 };

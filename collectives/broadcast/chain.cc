@@ -10,15 +10,10 @@ namespace {
 constexpr plan::Tunable kTunables[] = {{"segments", 1, 256}};
 
 void emit(const Shape& shape, Builder& b) {
-  const Group all = everyone(shape);
   b.split(shape.segments, kCellAlign);
-  const bool is_root = all.position == shape.root, is_last = all.next() == shape.root;
-  const Chunk out = b.out(0, b.cells()), held = is_root ? b.in(0, b.cells()) : out;
-  for (uint32_t cell = 0; cell < b.cells(); ++cell) {
-    if (!is_root) b.recv(all.previous(), cell_of(out, cell));
-    if (!is_last) b.send(all.next(), cell_of(held, cell));
-  }
-  place(b, out, held);
+  const Neighbours chain = neighbours(everyone(shape), shape.root);
+  const Chunk out = b.out(0, b.cells()), in = chain.before < 0 ? b.in(0, b.cells()) : Chunk{};
+  chain_broadcast(b, chain, in, out);
 }
 
 }  // namespace

@@ -10,18 +10,9 @@ namespace {
 constexpr plan::Tunable kTunables[] = {{"segments", 1, 256}};
 
 void emit(const Shape& shape, Builder& b) {
-  const Group all = everyone(shape);
   b.split(shape.segments, kCellAlign);
-  const bool is_root = all.position == shape.root, is_end = all.next() == shape.root;  // sums start at the end
-  const Chunk in = b.in(0, b.cells());
-  const Chunk sum = is_root ? b.out(0, b.cells()) : is_end ? in : b.scratch(0, b.cells());
-  for (uint32_t cell = 0; cell < b.cells(); ++cell) {
-    if (!is_end) b.recv_reduce(all.next(), cell_of(sum, cell), cell_of(in, cell));
-    if (!is_root) b.send(all.previous(), cell_of(sum, cell));
-  }
-  if (!is_root) return;
-  if (is_end) place(b, sum, in);
-  complete_cells(b, sum);
+  const Neighbours chain = neighbours(everyone(shape), shape.root);
+  chain_reduce(b, chain, b.in(0, b.cells()), room_for_chain(b, chain));
 }
 
 }  // namespace

@@ -30,6 +30,10 @@ std::vector<std::string> sites_of(std::string_view letters) {
   return sites;
 }
 
+constexpr size_t kRoot = 1;
+constexpr Collective kCollectivesWithSites[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                                                Collective::broadcast, Collective::reduce};
+
 /// Calls of one kind in one job.
 class Calls {
  public:
@@ -52,6 +56,7 @@ class Calls {
       const uint64_t own = is_by_rank(what_.collective) ? rank * what_.count : 0;
       comm::Request request{
           .collective = what_.collective, .in = in_[rank].data(), .out = out_[rank].data(), .count = what_.count, .op = {.op = what_.op}};
+      if (is_rooted(what_.collective)) request.root = static_cast<int32_t>(kRoot);
       if (what_.in_place) {
         whole[rank].resize(std::max(in_[rank].size(), out_[rank].size()));
         const bool gathers = what_.collective == Collective::allgather;
@@ -73,11 +78,12 @@ class Calls {
 
   void expect_right() const {
     for (size_t rank = 0; rank < out_.size(); ++rank) {
+      if (what_.collective == Collective::reduce && rank != kRoot) continue;
       const uint64_t from = what_.collective == Collective::reduce_scatter ? rank * what_.count : 0;
       for (size_t i = 0; i < out_[rank].size(); ++i) {
         ASSERT_NEAR(out_[rank][i], wanted(from + i), 1e-5) << "rank " << rank << " element " << i;
       }
-      if (what_.collective == Collective::reduce_scatter || what_.count == 0) continue;
+      if (what_.collective == Collective::reduce_scatter || what_.collective == Collective::reduce || what_.count == 0) continue;
       EXPECT_EQ(std::memcmp(out_[rank].data(), out_[0].data(), out_[0].size() * sizeof(float)), 0) << "rank " << rank << " has other bits";
     }
   }
@@ -85,6 +91,7 @@ class Calls {
  private:
   [[nodiscard]] double wanted(uint64_t at) const {
     if (what_.collective == Collective::allgather) return in_[at / what_.count][at % what_.count];
+    if (what_.collective == Collective::broadcast) return in_[kRoot][at];
     double result = in_[0][at];
     for (size_t rank = 1; rank < in_.size(); ++rank) {
       const double value = in_[rank][at];
@@ -110,10 +117,10 @@ TEST(SimHierarchy, GivesRightResultsAndTheSameBits) {
     job.world.set_default_link(kLink);
     job.join_all();
     ASSERT_FALSE(testing::Test::HasFatalFailure());
-    for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather}) {
+    for (const Collective collective : kCollectivesWithSites) {
       for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{37}, uint64_t{10'007}}) {
         for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
-          if (op != ReduceOp::sum && collective == Collective::allgather) continue;
+          if (op != ReduceOp::sum && !is_reducing(collective)) continue;
           for (const bool in_place : {false, true}) {
             SCOPED_TRACE(fmt::format("{} {} of {}, {}{}", letters, name_of(collective), count, name_of(op), in_place ? ", in place" : ""));
             Calls calls(job, {.collective = collective, .count = count, .op = op, .in_place = in_place});
@@ -146,15 +153,15 @@ double seconds_of(const Case& what, double rate_bytes_per_s, const Settings& set
 
 TEST(SimHierarchy, IsTakenWhereItIsWorthIt) {
   constexpr double kRate = 25e6;
-  for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather}) {
+  for (const Collective collective : kCollectivesWithSites) {
     SCOPED_TRACE(name_of(collective));
     const uint64_t blocks = is_by_rank(collective) ? 6 : 1;
     const Case what = {.sites = sites_of("ababab"), .collective = collective, .count = (uint64_t{3} << 20) / blocks};
-    const double bytes = 4.0 * static_cast<double>(what.count * blocks) / (collective == Collective::allreduce ? 1 : 2);
+    const double bytes = 4.0 * static_cast<double>(what.count * blocks) / (is_by_rank(collective) ? 2 : 1);
     const double chosen = seconds_of(what, kRate, {}), bound = bytes / kRate;
     EXPECT_LT(chosen, 1.25 * bound);
     Settings flat;
-    flat.algorithm = "ring/4";
+    flat.algorithm = is_rooted(collective) ? "chain/16" : "ring/4";
     EXPECT_GT(seconds_of(what, kRate, flat), 1.5 * chosen);
   }
 }

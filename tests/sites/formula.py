@@ -118,7 +118,8 @@ class Sweep:
     def farthest_host(self, sent: dict[str, int]) -> tuple[str, float]:
         """The host farthest from the formula, and how far, as a share. Where ranks do not send alike, their mean counts."""
         expected = self.sent()
-        if not self.shape.is_even:
+        by_site = self.shape.sites > 1 and any(not calls["coded"] for calls in self.document["calls"])  # exact hierarchies: sites differ
+        if not self.shape.is_even or by_site:
             return "their mean", sum(sent.values()) / len(sent) / expected - 1
         return max(((host, count / expected - 1) for host, count in sent.items()), key=lambda entry: abs(entry[1]))
 

@@ -57,6 +57,8 @@ TEST(Hierarchies, CrossAsLittleAsCanBe) {
     EXPECT_EQ(bytes_across(Collective::reduce_scatter, where, kCount), where.sites.size() * once)
         << "each block's sums come from the others";
     EXPECT_EQ(bytes_across(Collective::allgather, where, kCount), where.sites.size() * once) << "each block comes to the others";
+    EXPECT_EQ(bytes_across(Collective::broadcast, where, kCount), once);
+    EXPECT_EQ(bytes_across(Collective::reduce, where, kCount), once);
   }
 }
 
