@@ -66,6 +66,10 @@ TEST(Tool, ShowsPlans) {
   EXPECT_EQ(coded.exit_code, 0) << coded.output;
   EXPECT_THAT(coded.output, HasSubstr("accumulate"));
   EXPECT_THAT(coded.output, HasSubstr("level 1"));
+  const Ended exact = tool({"plan", "show", "allreduce:hierarchy", "-n", "8", "--sites", "2", "--rank", "5"});
+  EXPECT_EQ(exact.exit_code, 0) << exact.output;
+  EXPECT_THAT(exact.output, HasSubstr("recv_reduce from   1 out[1..2) = out[1..2) sum message  #0  slot 3"));
+  EXPECT_THAT(exact.output, HasSubstr("level 1"));
   const Ended no_codec = tool({"plan", "show", "two_shot", "--codec", "thc"});
   EXPECT_EQ(no_codec.exit_code, 2);
   EXPECT_THAT(no_codec.output, HasSubstr("needs a codec whose encodings have their own scales, but codec thc is asked for"));

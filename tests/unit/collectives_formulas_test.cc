@@ -212,6 +212,7 @@ std::vector<int32_t> site_counts(const Algorithm& algorithm, int32_t ranks) {
 /// Ranks dealt out to sites in turn.
 std::vector<int32_t> dealt(int32_t ranks, int32_t sites) {
   std::vector<int32_t> result;
+  result.reserve(static_cast<size_t>(ranks));
   for (int32_t position = 0; position < ranks; ++position) result.push_back(position % sites);
   return result;
 }

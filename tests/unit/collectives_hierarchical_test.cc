@@ -16,7 +16,6 @@ namespace {
 
 using plan::Algorithm;
 using plan::Plan;
-using plan::Shape;
 
 constexpr uint64_t kCount = 13 * 16 * 60;  // many cells' worth, in every grid below
 
@@ -75,8 +74,7 @@ TEST(Hierarchies, AllLeadersOfASiteShareTheWayOut) {
 
 TEST(Hierarchies, AreDirectWithoutSites) {
   const std::vector<int32_t> same(5, 0);
-  std::vector<int32_t> apart;
-  for (int32_t rank = 0; rank < 5; ++rank) apart.push_back(rank);
+  const std::vector<int32_t> apart = {0, 1, 2, 3, 4};
   for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather}) {
     const auto sends = [&](const std::vector<Plan>& world) {
       size_t count = 0;
