@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/host_identity.h"
 #include "base/settings.h"
+#include "topology/discover/ladder.h"
 #include "transport/tcp/sockets.h"
 
 namespace isthmus::api {
@@ -35,6 +36,22 @@ Result<std::string> text_of_rules(const std::string& path) {
   std::ifstream file(path);
   if (!file) return invalid_argument(fmt::format("ISTHMUS_RULES_FILE: {} cannot be read", path));
   return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+/// The building that this process is in, by the ladder's first rung that knows; "": none does. All ranks learn it from its card.
+Result<std::string> find_site(const Settings& settings, const HostIdentity& host, transport::Network& network, const Logger& log) {
+  topology::Self self{.host_id = host.host_id, .hostname = host.hostname, .addresses = {}};
+  if (topology::needs_addresses(settings)) {
+    const auto addresses = network.local_addresses();
+    if (!addresses.ok()) return addresses.status().with_context("finding this process's place by its addresses");
+    for (const transport::Address& address : *addresses) self.addresses.push_back({.bytes = address.bytes, .family = address.family});
+  }
+  std::vector<std::string> warnings;
+  ISTHMUS_ASSIGN(const topology::Place place, topology::find_place(settings, self, warnings));
+  for (const std::string& warning : warnings) log.warn("{}", warning);
+  for (const std::string& warning : topology::contradictions(std::span(&place, 1))) log.warn("{}", warning);
+  if (!place.claims.empty()) log.info(Subsystem::init, "place: {}", topology::describe(place));
+  return topology::member_of(place, topology::Level::building);
 }
 
 }  // namespace
@@ -74,18 +91,20 @@ Result<std::unique_ptr<Library>> Library::make() {
   ISTHMUS_ASSIGN(const std::string rules, text_of_rules(settings.rules_file));
   ISTHMUS_ASSIGN(auto selector, collectives::Selector::make(settings.algorithm, rules));
   library->selector_ = std::make_unique<collectives::Selector>(std::move(selector));
-  exec::Identity identity{.process = {},
-                          .host = host.host_id,
-                          .hostname = host.hostname,
-                          .pid = host.pid,
-                          .cpu_set = host.cpu_set,
-                          .cpu_quota = host.cpu_quota};
-  ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(identity.process))));
   transport::SocketOptions sockets{.ifname = settings.socket_ifname,
                                    .family = settings.socket_family,
                                    .port_first = settings.port_first,
                                    .port_last = settings.port_last};
   library->network_ = std::make_unique<transport::Sockets>(std::move(sockets));
+  ISTHMUS_ASSIGN(std::string site, find_site(settings, host, *library->network_, log));
+  exec::Identity identity{.process = {},
+                          .host = host.host_id,
+                          .hostname = host.hostname,
+                          .pid = host.pid,
+                          .site = std::move(site),
+                          .cpu_set = host.cpu_set,
+                          .cpu_quota = host.cpu_quota};
+  ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(identity.process))));
   auto process = std::make_unique<exec::Process>(std::move(settings), std::move(identity), std::move(log), library->network_.get());
   library->driver_ = std::make_unique<exec::Driver>(std::move(process));
   ISTHMUS_TRY(library->driver_->usable());

@@ -42,7 +42,14 @@ struct Settings {
   // compression
   std::string compression;            ///< rules: "thc:b=4 min=4M crossing; bf16 name=grad*"; "": none
   bool compression_required = false;  ///< what a rule wants compressed but no codec can serve fails
-  std::string site;                   ///< "": the host is a site of its own
+  // where this process is
+  std::string site;             ///< the building; "": by the other rungs of the ladder, or the host is a site of its own
+  std::string zone, region;     ///< "": likewise
+  std::string topology_file;    ///< "": none
+  std::string topology_labels;  ///< Kubernetes' labels; "": none
+  std::string topology_prefix;  ///< "building=16,zone=24"; "": addresses say nothing
+  std::string slurm_levels;     ///< "region,building,zone"; "": the leaf switch is the zone
+  std::string slurm_address, slurm_pattern;
   // engine
   uint64_t eager_bytes = 256 << 10;  ///< credit per communicator and peer
   uint64_t plan_cache_bytes = 64 << 20;

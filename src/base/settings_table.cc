@@ -251,9 +251,34 @@ constexpr std::array kDefinitions = {
                       "type) fails, instead of going as it is with one warning.",
                       yes_or_no<&Settings::compression_required>},
     SettingDefinition{"ISTHMUS_SITE", "", "",
-                      "The name of the building that this process is in: ranks of the same name are close to each other. Empty: every "
-                      "host is a site of its own.",
+                      "The name of the building that this process is in: ranks of the same name are close to each other. Empty: what the "
+                      "topology file, Slurm, Kubernetes or an address prefix say; where nobody does, every host is a site of its own.",
                       any_text<&Settings::site>},
+    SettingDefinition{"ISTHMUS_ZONE", "", "", "The name of the zone (rack, pod, switch) within the building. Empty: as ISTHMUS_SITE.",
+                      any_text<&Settings::zone>},
+    SettingDefinition{"ISTHMUS_REGION", "", "", "The name of the region that the building is in. Empty: as ISTHMUS_SITE.",
+                      any_text<&Settings::region>},
+    SettingDefinition{"ISTHMUS_TOPOLOGY_FILE", "", "",
+                      "A file that says where hosts are: JSON with patterns of host names or networks, or REGION=, BUILDING= and ZONE= "
+                      "lines about this host ([topology](topology.md)). Empty: none.",
+                      any_text<&Settings::topology_file>},
+    SettingDefinition{"ISTHMUS_TOPOLOGY_LABELS", "", "",
+                      "The file to which Kubernetes' downward API writes the pod's labels: topology.kubernetes.io/region is the region, "
+                      "topology.kubernetes.io/zone the building. Empty: none.",
+                      any_text<&Settings::topology_labels>},
+    SettingDefinition{"ISTHMUS_TOPOLOGY_PREFIX", "", "",
+                      "Which level the first bits of this host's address tell, such as building=16,zone=24 (IPv4) or building=16/48 (IPv4/"
+                      "IPv6). Empty: addresses tell nothing.",
+                      any_text<&Settings::topology_prefix>},
+    SettingDefinition{
+        "ISTHMUS_SLURM_LEVELS", "", "",
+        "What the switches in SLURM_TOPOLOGY_ADDR are, from the top to the leaf, such as region,building,zone; - for one that "
+        "is no level. Empty: the leaf is the zone, the others are not used.",
+        any_text<&Settings::slurm_levels>},
+    SettingDefinition{"SLURM_TOPOLOGY_ADDR", "", "", "Set by Slurm: the switches above this host, such as core.leaf3.node17.",
+                      any_text<&Settings::slurm_address>},
+    SettingDefinition{"SLURM_TOPOLOGY_ADDR_PATTERN", "", "", "Set by Slurm: what the parts of SLURM_TOPOLOGY_ADDR are.",
+                      any_text<&Settings::slurm_pattern>},
     SettingDefinition{"ISTHMUS_EAGER_BYTES", "", "256K", "How much a communicator may send to a rank that has not asked for it yet.",
                       byte_count<&Settings::eager_bytes>},
     SettingDefinition{"ISTHMUS_PLAN_CACHE_BYTES", "", "64M", "Memory for plans that may be used again.",

@@ -79,7 +79,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& c
                                .host = context.process.identity().host,
                                .hostname = context.process.identity().hostname,
                                .pid = context.process.identity().pid,
-                               .site = context.process.settings().site,
+                               .site = context.process.identity().site,
                                .cpus = context.process.identity().cpu_set};
   membership.cards.assign(devices.size(), self);
   membership.messenger = std::make_shared<LocalFamily>();

@@ -20,7 +20,7 @@ struct ProcessCard {
   uint64_t host = 0;
   std::string hostname;
   int32_t pid = 0;
-  std::string site;                 ///< the building's name, as the process was told; "": none
+  std::string site;                 ///< the building's name, as far as the process knows; "": not known
   CpuSet cpus;                      ///< on which it may run; not told where that is more than 4096
   std::vector<std::byte> shm, tcp;  ///< the transports' own blobs; empty: not reachable that way
 

@@ -93,7 +93,7 @@ Result<ProcessCard> Process::card() {
                    .host = identity_.host,
                    .hostname = identity_.hostname,
                    .pid = identity_.pid,
-                   .site = settings_.site,
+                   .site = identity_.site,
                    .cpus = identity_.cpu_set};
   if (shm_ != nullptr) card.shm = shm_->local_blob();
   if (tcp_ != nullptr) card.tcp = tcp_->local_blob();

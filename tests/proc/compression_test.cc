@@ -133,10 +133,11 @@ TEST(Compression, ACommunicatorsCodec) {
   });
 }
 
-TEST(Compression, RulesForProgramsThatKnowNothing) {
-  const auto prepare = [](int32_t rank) {
+/// Rank 0 is at one site, the others at another, whoever says so.
+void check_rules_by_site(const std::function<void(int32_t rank)>& say_site) {
+  const auto prepare = [&](int32_t rank) {
     setenv("ISTHMUS_COMPRESSION", "thc:b=8 min=64K crossing", 1);
-    setenv("ISTHMUS_SITE", rank == 0 ? "alpha" : "beta", 1);
+    say_site(rank);
   };
   on_ranks(
       [](int32_t rank, ncclComm_t comm) {
@@ -156,6 +157,18 @@ TEST(Compression, RulesForProgramsThatKnowNothing) {
         EXPECT_EQ(ncclCommDestroy(near), ncclSuccess);
       },
       prepare);
+}
+
+TEST(Compression, RulesForProgramsThatKnowNothing) {
+  check_rules_by_site([](int32_t rank) { setenv("ISTHMUS_SITE", rank == 0 ? "alpha" : "beta", 1); });
+}
+
+TEST(Compression, SitesFromTheSchedulerWhereNoSettingNamesThem) {
+  check_rules_by_site([](int32_t rank) {
+    setenv("SLURM_TOPOLOGY_ADDR", rank == 0 ? "left.n0" : "right.n1", 1);
+    setenv("SLURM_TOPOLOGY_ADDR_PATTERN", "switch.node", 1);
+    setenv("ISTHMUS_SLURM_LEVELS", "building", 1);
+  });
 }
 
 TEST(Compression, FeedbackComesAndGoesAndMakesUp) {

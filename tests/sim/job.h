@@ -37,11 +37,10 @@ class Job {
     for (int32_t rank = 0; rank < ranks; ++rank) {
       Rank added;
       added.host = world.add_host(fmt::format("h{}", rank));
-      exec::Identity identity{.process = {}, .host = 0, .hostname = fmt::format("h{}", rank), .pid = rank + 1};
+      exec::Identity identity{.process = {}, .host = 0, .hostname = fmt::format("h{}", rank), .pid = rank + 1, .site = {}};
       for (uint8_t& byte : identity.process) byte = static_cast<uint8_t>(world.dice().below(256));
-      Settings own = settings;
-      if (!sites.empty()) own.site = sites[static_cast<size_t>(rank)];
-      added.process = std::make_unique<exec::Process>(own, identity, Logger::silent(), &world.network(added.host));
+      if (!sites.empty()) identity.site = sites[static_cast<size_t>(rank)];
+      added.process = std::make_unique<exec::Process>(settings, identity, Logger::silent(), &world.network(added.host));
       ranks_.push_back(std::move(added));
     }
   }

@@ -23,7 +23,7 @@ ARROWS = {
     "transport": ["interface", "memory", "wire"],
     "bootstrap": ["wire", "interface"],
     "collectives": ["plan", "codec"],
-    "topology": ["collectives", "plan"],
+    "topology": ["collectives", "plan", "base"],
     "exec": ["plan", "transport", "memory", "kernels"],
     "comm": ["exec", "bootstrap", "collectives", "topology"],
     "federated": ["comm", "codec", "bootstrap", "wire"],
@@ -40,7 +40,7 @@ PURE = {"wire", "codec", "plan", "collectives", "topology"}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|net/|netinet/|arpa/|linux/|hwloc|uc[pst]/|unistd\.h|fcntl\.h|poll\.h|netdb\.h|dlfcn\.h|pthread\.h|signal\.h"
     r"|chrono|ctime|time\.h|thread|mutex|shared_mutex|condition_variable|future|fstream|iostream|filesystem)")
-IMPURE_FOLDERS = ("topology/discover",)
+IMPURE_FOLDERS = ("src/topology/discover/",)
 
 
 def room_of(path: str) -> str | None:
