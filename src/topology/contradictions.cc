@@ -32,7 +32,7 @@ void compare_names(std::span<const Place> places, std::vector<std::string>& line
       std::string line = fmt::format("{} says {} '{}', which counts, but {} says '{}'", first.source, name_of(first.level), first.name,
                                      claim.source, claim.name);
       auto known = std::find_if(found.begin(), found.end(), [&](const auto& one) { return one.first == line; });
-      if (known == found.end()) known = found.insert(found.end(), {std::move(line), {}});
+      if (known == found.end()) known = found.insert(found.end(), {line, {}});
       known->second.push_back(static_cast<int32_t>(rank));
     }
   }

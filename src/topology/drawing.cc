@@ -60,17 +60,22 @@ void append_lines(const Box& box, const std::string& indent, std::string& text) 
 
 }  // namespace
 
-Box box_of(const Node& node) {
+Box box_of(const Node& node, const Insides& insides, bool counts) {  // NOLINT(misc-no-recursion)
   Box box;
   box.kind = node.level ? name_of(*node.level) : "job";
   box.title = node.level ? fmt::format("{} {}", name_of(*node.level), node.name) : "job";
-  if (node.level != Level::host) add(box.note, counted(hosts_in(node), "host"));
-  add(box.note, ranks_text(node.ranks));
+  if (counts && node.level != Level::host) add(box.note, counted(hosts_in(node), "host"));
+  if (counts) add(box.note, ranks_text(node.ranks));
+  if (const auto inside = insides.find(node.host_id); node.level == Level::host && inside != insides.end()) {
+    Box filled = box_of(inside->second);
+    add(box.note, filled.note);
+    box.children = std::move(filled.children);
+  }
   if (!node.sources.empty()) {
     const std::vector<std::string_view> sources(node.sources.begin(), node.sources.end());
-    box.note += fmt::format("  [{}]", join(sources, "; "));
+    box.note += fmt::format("{}[{}]", box.note.empty() ? "" : "  ", join(sources, "; "));
   }
-  for (const Node& child : node.children) box.children.push_back(box_of(child));
+  for (const Node& child : node.children) box.children.push_back(box_of(child, insides, counts));
   return box;
 }
 

@@ -2,6 +2,8 @@
 // Boxes within boxes, as text and as a drawing (SVG): the one way in which topologies are shown. Pure; nothing here fails.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +20,11 @@ struct Box {
   std::vector<Box> children;
 };
 
-/// A job or a part of it.
-Box box_of(const Node& node);
+/// What is in hosts, by host id.
+using Insides = std::map<uint64_t, Part>;
+
+/// A job or a part of it, hosts with their insides where these are given. Without `counts`, notes tell no numbers of hosts and ranks.
+Box box_of(const Node& node, const Insides& insides = {}, bool counts = true);
 /// The inside of a host.
 Box box_of(const Part& part);
 

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Self self(std::string hostname, std::vector<std::string> addresses = {}) {
+Self self(std::string hostname, const std::vector<std::string>& addresses = {}) {
   Self made{.host_id = 1, .hostname = std::move(hostname)};
   for (const std::string& text : addresses) made.addresses.push_back(parse_ip(text).value());
   return made;

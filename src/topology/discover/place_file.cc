@@ -161,6 +161,7 @@ std::vector<Claim> claims_of(const PlaceFile& file, const Self& self, std::strin
     }
   }
   std::vector<Claim> claims;
+  claims.reserve(first.size());
   for (auto& [level, claim] : first) claims.push_back(std::move(claim));
   return claims;
 }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// `isthmus topo`: where this process is and what is in its host; as the ranks of `isthmus run`, the same for the whole job.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <memory>
+
+#include "base/host_identity.h"
+#include "base/settings.h"
+#include "cli/commands.h"
+#include "cli/run/rank_exchange.h"
+#include "cli/topo/record.h"
+#include "topology/discover/host.h"
+#include "topology/discover/ladder.h"
+#include "transport/tcp/sockets.h"
+
+namespace isthmus::cli {
+namespace {
+
+constexpr std::string_view kHelp =
+    "Shows where this host is (region, building, zone), who says so, and what is in it.\n"
+    "\n"
+    "Started by 'isthmus run' it shows the whole job: each rank finds out where it is, rank 0 prints the tree.";
+
+constexpr std::string_view kFooter =
+    "Nothing is measured, and nobody is asked over the network: who says where a host is are ISTHMUS_REGION, ISTHMUS_SITE and "
+    "ISTHMUS_ZONE,\n"
+    "a file (ISTHMUS_TOPOLOGY_FILE), Slurm, Kubernetes' labels (ISTHMUS_TOPOLOGY_LABELS) and, if asked for, address prefixes\n"
+    "(ISTHMUS_TOPOLOGY_PREFIX), in this order. docs/topology.md says how. What is in the host is hwloc's knowledge; HWLOC_XMLFILE names\n"
+    "another host's description.\n"
+    "\n"
+    "Examples:\n"
+    "  isthmus topo\n"
+    "  isthmus run -n 4 --hosts a,b -- isthmus topo --svg job.svg";
+
+struct Words {
+  bool json = false, inside = false;
+  std::string svg;
+  RankWords rank;
+};
+
+Result<topology::Place> find_own_place(const Settings& settings, std::vector<std::string>& warnings) {
+  const HostIdentity host = read_host_identity(settings);
+  topology::Self self{.host_id = host.host_id, .hostname = host.hostname, .addresses = {}};
+  if (topology::needs_addresses(settings)) {
+    transport::Sockets sockets({.ifname = settings.socket_ifname, .family = settings.socket_family});
+    ISTHMUS_ASSIGN(const auto addresses, sockets.local_addresses());
+    for (const transport::Address& address : addresses) self.addresses.push_back({.bytes = address.bytes, .family = address.family});
+  }
+  return topology::find_place(settings, self, warnings);
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? Status() : errno_error(fmt::format("cannot write {}", path), errno);
+}
+
+/// This rank's record; with every other rank's where it is rank 0 of a job. Empty on the other ranks.
+Result<TopoReport> gather(const Words& words) {
+  SettingsReport unread;
+  ISTHMUS_ASSIGN(const Settings settings, settings_from_environment(&unread));
+  TopoRecord record;
+  ISTHMUS_ASSIGN(record.place, find_own_place(settings, record.warnings));
+  TopoReport report{.records = {}, .is_job = words.rank.given()};
+  if (!report.is_job || words.rank.local_rank == 0) {
+    ISTHMUS_ASSIGN(record.inside, topology::read_host());
+  }
+  if (!report.is_job) {
+    report.records.push_back(std::move(record));
+    return report;
+  }
+  ISTHMUS_ASSIGN(const auto texts, exchange_texts(words.rank, encode(record), settings.setup_timeout_ns));
+  for (const std::string& text : texts) {
+    if (words.rank.rank != 0) break;
+    ISTHMUS_ASSIGN(TopoRecord one, decode_record(text));
+    report.records.push_back(std::move(one));
+  }
+  return report;
+}
+
+void print_tree(const TopoReport& report, bool inside) {
+  fmt::print("{}", topology::to_text(report.box(inside)));
+  if (report.is_job) fmt::print("{}\n", report.sites_text());
+  const bool known =
+      std::any_of(report.records.begin(), report.records.end(), [](const TopoRecord& one) { return !one.place.claims.empty(); });
+  if (!known) fmt::print("Nobody says which building this is; ISTHMUS_SITE=NAME would, and 'isthmus topo --help' names other ways.\n");
+}
+
+Status show(const Words& words) {
+  ISTHMUS_ASSIGN(const TopoReport report, gather(words));
+  if (report.records.empty()) return {};
+  const bool inside = words.inside || !report.is_job;
+  if (!words.svg.empty()) ISTHMUS_TRY(write_file(words.svg, topology::to_svg(report.box(inside))));
+  if (words.json) {
+    fmt::print("{}\n", report.json());
+    return {};
+  }
+  for (const std::string& warning : report.warnings()) fmt::print(stderr, "warning: {}\n", warning);
+  print_tree(report, inside);
+  return {};
+}
+
+}  // namespace
+
+void add_topo(CLI::App& app, Outcome& outcome) {
+  CLI::App* topo = app.add_subcommand("topo", std::string(kHelp));
+  const auto words = std::make_shared<Words>();
+  topo->add_flag("--json", words->json, "As JSON");
+  topo->add_option("--svg", words->svg, "Also as a drawing, into this FILE");
+  topo->add_flag("--inside", words->inside, "Of a job, also what is in each host");
+  const auto from_launcher = [&](const char* option, int& value, const char* variable) {
+    topo->add_option(option, value)->envname(variable)->group("");
+  };
+  from_launcher("--rank", words->rank.rank, "ISTHMUS_RUN_RANK");
+  from_launcher("--ranks", words->rank.size, "ISTHMUS_RUN_SIZE");
+  from_launcher("--local-rank", words->rank.local_rank, "ISTHMUS_RUN_LOCAL_RANK");
+  from_launcher("--exchange", words->rank.descriptor, "ISTHMUS_RUN_FD");
+  topo->footer(std::string(kFooter));
+  topo->callback([words, &outcome] {
+    if (const Status shown = show(*words); !shown.ok()) {
+      fmt::print(stderr, "isthmus topo: {}\n", shown.text());
+      outcome.exit_code = 1;
+    }
+  });
+}
+
+}  // namespace isthmus::cli
