@@ -66,6 +66,7 @@ ncclResult_t isthmusCommSetCompression(ncclComm_t comm, const isthmusCompression
 
 /// Makes feedback of `count` zeros: as many as the send buffer has elements.
 ncclResult_t isthmusFeedbackCreate(isthmusFeedback_t* feedback, size_t count);
+/// This and the following fail with ncclInvalidUsage while a call that uses the feedback, on a stream or in another thread, has not ended.
 ncclResult_t isthmusFeedbackDestroy(isthmusFeedback_t feedback);
 /// All zeros again.
 ncclResult_t isthmusFeedbackReset(isthmusFeedback_t feedback);

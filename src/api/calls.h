@@ -20,11 +20,11 @@ struct Arguments {
 /// Checks the call, then adds it to the thread's group, or begins it if there is none.
 ncclResult_t run(Arguments&& arguments);
 
-/// What `how` wishes for a communicator of `ranks` ranks; `least_bytes` where it does not say. Fails with invalid_argument on anything
-/// that is not as isthmus.h says.
-Result<comm::CodecWish> wish_of(Library& library, exec::Process& process, const isthmusCompression_t& how, int32_t ranks,
-                                uint64_t least_bytes);
-/// Memory of error feedback, and how many elements it has; invalid_argument for what is no handle.
-Result<std::span<float>> feedback_of(Library& library, isthmusFeedback_t handle);
+/// What `how` wishes for the communicator; `least_bytes` where it does not say. Fails with invalid_argument on anything that is not as
+/// isthmus.h says, with invalid_usage where another communicator's call uses the feedback.
+Result<comm::CodecWish> wish_of(Library& library, exec::Process& process, const isthmusCompression_t& how,
+                                const comm::Communicator& communicator, uint64_t least_bytes);
+/// Error feedback; invalid_argument for what is no handle.
+Result<std::shared_ptr<Feedback>*> feedback_of(Library& library, isthmusFeedback_t handle);
 
 }  // namespace isthmus::api

@@ -40,13 +40,14 @@ Status compress(Library& library, exec::Process& process, Arguments& arguments, 
   if (arguments.compression == nullptr && communicator.compression().wish().given()) return {};
   const isthmusCompression_t& how = arguments.compression == nullptr ? usual : *arguments.compression;
   comm::Request& request = arguments.request;
-  ISTHMUS_ASSIGN(request.wish, wish_of(library, process, how, communicator.ranks(), 0));
+  ISTHMUS_ASSIGN(request.wish, wish_of(library, process, how, communicator, 0));
   if (how.feedback == nullptr) return {};
-  ISTHMUS_ASSIGN(const std::span<float> residual, feedback_of(library, how.feedback));
+  ISTHMUS_ASSIGN(const std::shared_ptr<Feedback>* feedback, feedback_of(library, how.feedback));
+  const size_t elements = (*feedback)->values.size();
   const uint64_t blocks = request.collective == Collective::reduce_scatter ? static_cast<uint64_t>(communicator.ranks()) : 1;
-  if (residual.size() == request.count * blocks) return {};
+  if (elements == request.count * blocks) return {};
   return invalid_argument(
-      fmt::format("the feedback was made for {} elements, but the send buffer has {}", residual.size(), request.count * blocks));
+      fmt::format("the feedback was made for {} elements, but the send buffer has {}", elements, request.count * blocks));
 }
 
 Status call(Library& library, Arguments& arguments) {

@@ -39,15 +39,18 @@ Result<std::string_view> algorithm_of(const char* name) {
   return invalid_argument(fmt::format("'{}' is no algorithm of compressed sums: there are {}", name, join(names, ", ")));
 }
 
+// By a call that has not ended.
+bool is_used(const std::shared_ptr<Feedback>& feedback) { return feedback.use_count() > 1; }
+
 }  // namespace
 
-Result<comm::CodecWish> wish_of(Library& library, exec::Process& process, const isthmusCompression_t& how, int32_t ranks,
-                                uint64_t least_bytes) {
+Result<comm::CodecWish> wish_of(Library& library, exec::Process& process, const isthmusCompression_t& how,
+                                const comm::Communicator& communicator, uint64_t least_bytes) {
   if (how.size != sizeof(isthmusCompression_t) || how.version == 0) {
     return invalid_argument("the isthmusCompression_t was not begun with ISTHMUS_COMPRESSION_INITIALIZER, or comes from another header");
   }
   const std::string_view name = how.codec == nullptr ? "thc" : how.codec;
-  ISTHMUS_ASSIGN(const codec::Named* named, process.codecs().get(name, static_cast<uint32_t>(ranks)));
+  ISTHMUS_ASSIGN(const codec::Named* named, process.codecs().get(name, static_cast<uint32_t>(communicator.ranks())));
   comm::CodecWish wish = {.codec = named, .min_bytes = how.minBytes == 0 ? least_bytes : how.minBytes, .must = how.required != 0};
   ISTHMUS_ASSIGN(wish.algorithm, algorithm_of(how.algorithm));
   if (named->feeds_back() && how.feedback == nullptr) {
@@ -57,32 +60,46 @@ Result<comm::CodecWish> wish_of(Library& library, exec::Process& process, const 
     if (named->thc != nullptr && !named->feeds_back()) {
       return invalid_argument(fmt::format("with feedback, codec '{}' needs the option ef=on, on all ranks", name));
     }
-    ISTHMUS_ASSIGN(const std::span<float> residual, feedback_of(library, how.feedback));
-    wish.residual = residual.data();
+    ISTHMUS_ASSIGN(const std::shared_ptr<Feedback>* feedback, feedback_of(library, how.feedback));
+    if (is_used(*feedback) && (*feedback)->user != &communicator) {
+      return invalid_usage("the feedback is used by a call on another communicator that has not ended; each needs a feedback of its own");
+    }
+    (*feedback)->user = &communicator;
+    wish.residual = std::shared_ptr<float>(*feedback, (*feedback)->values.data());
   }
   return wish;
 }
 
-Result<std::span<float>> feedback_of(Library& library, isthmusFeedback_t handle) {
-  std::vector<float>* found = library.find_feedback(handle);
-  if (found != nullptr) return std::span<float>(*found);
+Result<std::shared_ptr<Feedback>*> feedback_of(Library& library, isthmusFeedback_t handle) {
+  std::shared_ptr<Feedback>* found = library.find_feedback(handle);
+  if (found != nullptr) return found;
   return invalid_argument(fmt::format("{} is not a handle of isthmusFeedbackCreate, or was destroyed", static_cast<const void*>(handle)));
 }
 
 namespace {
 
-// A body that is given the feedback, which must have `count` elements.
+// A body that is given the library and the feedback's values, which no call uses.
 template <typename Body>
-ncclResult_t with_feedback(const char* name, isthmusFeedback_t handle, const void* memory, size_t count, const Body& body) {
+ncclResult_t with_feedback(const char* name, isthmusFeedback_t handle, const Body& body) {
   return entry([&](Library& library) -> Status {
     exec::Driver::Lock lock(library.driver());
     auto feedback = feedback_of(library, handle);
     if (!feedback.ok()) return feedback.status().with_context(name);
-    if (memory == nullptr && count > 0) return invalid_argument(fmt::format("{}: the memory is NULL", name));
-    if (feedback->size() != count) {
-      return invalid_argument(fmt::format("{}: the feedback has {} elements, not {}", name, feedback->size(), count));
+    if (is_used(**feedback)) {
+      return invalid_usage(fmt::format("{}: a call that uses the feedback has not ended; synchronize its stream first", name));
     }
-    body(*feedback);
+    return body(library, (**feedback)->values);
+  });
+}
+
+// A body that is given values and memory of as many.
+template <typename Body>
+ncclResult_t exchange_feedback(const char* name, isthmusFeedback_t handle, const void* memory, size_t count, const Body& body) {
+  return with_feedback(name, handle, [&](Library&, std::vector<float>& values) -> Status {
+    if (memory == nullptr && count > 0) return invalid_argument(fmt::format("{}: the memory is NULL", name));
+    if (values.size() != count)
+      return invalid_argument(fmt::format("{}: the feedback has {} elements, not {}", name, values.size(), count));
+    body(values);
     return {};
   });
 }
@@ -156,7 +173,7 @@ ncclResult_t isthmusCommSetCompression(ncclComm_t comm, const isthmusCompression
       return {};
     }
     if (how->feedback != nullptr) return invalid_argument(fmt::format("{}: feedback is kept for one buffer, not for a communicator", name));
-    auto wish = isthmus::api::wish_of(library, *lock, *how, (*communicator)->ranks(), isthmus::comm::kLeastCompressedBytes);
+    auto wish = isthmus::api::wish_of(library, *lock, *how, **communicator, isthmus::comm::kLeastCompressedBytes);
     if (!wish.ok()) return wish.status().with_context(name);
     (*communicator)->compression().set_wish(*wish);
     return {};
@@ -190,34 +207,27 @@ ncclResult_t isthmusFeedbackCreate(isthmusFeedback_t* feedback, size_t count) {
 }
 
 ncclResult_t isthmusFeedbackDestroy(isthmusFeedback_t feedback) {
-  return entry([&](Library& library) -> Status {
-    Driver::Lock lock(library.driver());
-    if (Status known = isthmus::api::feedback_of(library, feedback).status(); !known.ok()) {
-      return known.with_context("isthmusFeedbackDestroy");
-    }
+  return isthmus::api::with_feedback("isthmusFeedbackDestroy", feedback, [&](Library& library, std::vector<float>&) -> Status {
     library.forget_feedback(feedback);
     return {};
   });
 }
 
 ncclResult_t isthmusFeedbackReset(isthmusFeedback_t feedback) {
-  return entry([&](Library& library) -> Status {
-    Driver::Lock lock(library.driver());
-    auto found = isthmus::api::feedback_of(library, feedback);
-    if (!found.ok()) return found.status().with_context("isthmusFeedbackReset");
-    std::fill(found->begin(), found->end(), 0.0F);
+  return isthmus::api::with_feedback("isthmusFeedbackReset", feedback, [](Library&, std::vector<float>& values) -> Status {
+    std::fill(values.begin(), values.end(), 0.0F);
     return {};
   });
 }
 
 ncclResult_t isthmusFeedbackExport(isthmusFeedback_t feedback, float* to, size_t count) {
-  return isthmus::api::with_feedback("isthmusFeedbackExport", feedback, to, count,
-                                     [&](std::span<float> residual) { std::copy(residual.begin(), residual.end(), to); });
+  return isthmus::api::exchange_feedback("isthmusFeedbackExport", feedback, to, count,
+                                         [&](const std::vector<float>& values) { std::copy(values.begin(), values.end(), to); });
 }
 
 ncclResult_t isthmusFeedbackImport(isthmusFeedback_t feedback, const float* from, size_t count) {
-  return isthmus::api::with_feedback("isthmusFeedbackImport", feedback, from, count,
-                                     [&](std::span<float> residual) { std::copy_n(from, residual.size(), residual.begin()); });
+  return isthmus::api::exchange_feedback("isthmusFeedbackImport", feedback, from, count,
+                                         [&](std::vector<float>& values) { std::copy_n(from, values.size(), values.begin()); });
 }
 
 }  // extern "C"

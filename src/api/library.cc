@@ -158,12 +158,12 @@ Result<bootstrap::Surroundings> Library::surroundings(exec::Process& process) {
 
 isthmusFeedback_t Library::make_feedback(size_t elements) {
   const auto handle = reinterpret_cast<isthmusFeedback_t>(next_feedback_);  // NOLINT(performance-no-int-to-ptr)
-  feedbacks_.emplace(handle, std::vector<float>(elements, 0.0F));
+  feedbacks_.emplace(handle, std::make_shared<Feedback>(Feedback{.values = std::vector<float>(elements, 0.0F)}));
   ++next_feedback_;
   return handle;
 }
 
-std::vector<float>* Library::find_feedback(isthmusFeedback_t handle) {
+std::shared_ptr<Feedback>* Library::find_feedback(isthmusFeedback_t handle) {
   const auto found = feedbacks_.find(handle);
   return found == feedbacks_.end() ? nullptr : &found->second;
 }

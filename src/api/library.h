@@ -25,6 +25,12 @@ namespace isthmus::api {
 
 struct OpenAggregator;  // aggregator.cc
 
+/// What an isthmusFeedback_t stands for. Calls that use it hold it, too.
+struct Feedback {
+  std::vector<float> values;
+  const comm::Communicator* user = nullptr;  ///< of the latest call with it: those of one communicator come after each other
+};
+
 /// A thread's open group.
 struct ThreadGroup {
   int depth = 0;
@@ -66,7 +72,7 @@ class Library {
 
   // Error feedback by its handle, which is a number and never reused; under the driver's lock.
   isthmusFeedback_t make_feedback(size_t elements);
-  std::vector<float>* find_feedback(isthmusFeedback_t handle);
+  std::shared_ptr<Feedback>* find_feedback(isthmusFeedback_t handle);
   void forget_feedback(isthmusFeedback_t handle) { feedbacks_.erase(handle); }
 
   // Connections to aggregators, likewise. Shared with calls, which let go of the lock.
@@ -91,7 +97,7 @@ class Library {
   exec::ControlThread control_;
   std::unique_ptr<exec::Driver> driver_;
   std::unique_ptr<collectives::Selector> selector_;
-  std::unordered_map<isthmusFeedback_t, std::vector<float>> feedbacks_;
+  std::unordered_map<isthmusFeedback_t, std::shared_ptr<Feedback>> feedbacks_;
   uintptr_t next_feedback_ = 1;
   std::unordered_map<isthmusAggregator_t, std::shared_ptr<OpenAggregator>> aggregators_;
   uintptr_t next_aggregator_ = 1;

@@ -344,10 +344,11 @@ Status Communicator::plan_compressed(const Request& request, const CodecWish& wi
 
 Status Communicator::add(const Request& request, exec::Launch& launch) {
   if (closed()) return ended_;
-  ISTHMUS_ASSIGN(const exec::Call* call, form(request));
+  ISTHMUS_ASSIGN(exec::Call * call, form(request));
   exec::Launch::Item& item = launch.add();
   item.endpoint = endpoint_;
   item.call = *call;
+  call->coding.residual.reset();
   return {};
 }
 
@@ -358,6 +359,7 @@ Status Communicator::begin(const Request& request, exec::Ticket& ticket) {
   Status refused = process_.engine().submit(*endpoint_, *call);
   call->ticket = nullptr;
   call->caller = nullptr;
+  call->coding.residual.reset();
   if (!refused.ok()) fail(refused);  // nobody shall wait for a call that this rank could not begin
   return refused;
 }

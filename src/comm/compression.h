@@ -30,7 +30,7 @@ struct CodecWish {
   std::string_view algorithm;           ///< of the compressed ones; "": chosen. Static storage
   uint64_t min_bytes = 0;               ///< of the larger buffer
   bool must = false;                    ///< what cannot be compressed fails
-  float* residual = nullptr;            ///< error feedback, as in exec::Coding
+  std::shared_ptr<float> residual;      ///< error feedback, as in exec::Coding
 
   [[nodiscard]] bool given() const { return codec != nullptr; }
 };

@@ -30,8 +30,9 @@ class Buffers {
   [[nodiscard]] bool are_of(const Call& call) const {
     return plan_ == &call.program->plan && binding_.count == call.signature.count && type_ == call.signature.type;
   }
-  /// Gives scratch back.
+  /// Gives scratch and feedback back.
   void release() {
+    coding_.residual.reset();
     if (scratch_bytes_ > 0) scratch_.reset();
   }
   /// After release(): the program may go.

@@ -112,7 +112,7 @@ kernels::CodecInput Buffers::input_of(const plan::Step& step, const Bite& bite) 
           .type = type_,
           .stride = bite.piece.stride,
           .count = bite.count,
-          .residual = fed_back ? coding_.residual + binding_.offsets[cell] + bite.piece.begin : nullptr};
+          .residual = fed_back ? coding_.residual.get() + binding_.offsets[cell] + bite.piece.begin : nullptr};
 }
 
 void Buffers::measure_piece(const plan::Step& step, const Bite& bite) {

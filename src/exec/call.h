@@ -61,8 +61,10 @@ struct CodedCalls {
 
 /// What a call with a codec is given beside its plan, which names the codec.
 struct Coding {
-  uint64_t seed = 0;             ///< equal on all ranks; with the call's number it decides every random bit
-  float* residual = nullptr;     ///< error feedback: for each element of `in` what is added before encoding, then what was lost; null: none
+  uint64_t seed = 0;  ///< equal on all ranks; with the call's number it decides every random bit
+  /// Error feedback: for each element of `in` what is added before encoding, then what was lost; null: none. Whoever else holds it too can
+  /// tell that a call uses it.
+  std::shared_ptr<float> residual;
   CodedCalls* report = nullptr;  ///< told when the call has ended well; must outlive it; null: nobody asks
 };
 

@@ -137,7 +137,7 @@ constexpr LaneSigns kLaneSigns;
 /// The signs of a group, made before they are needed.
 struct Signs {
   uint32_t offset;
-  HWY_ALIGN uint32_t words[codec::kMaxGroup / kSignTile * kTileWords];
+  HWY_ALIGN uint32_t words[(codec::kMaxGroup / kSignTile + 1) * kTileWords];  // groups begin anywhere in a tile
 
   HWY_INLINE Signs(const CodecKey& key, const ThcPlace& place) : offset(static_cast<uint32_t>(place.position % kSignTile)) {
     const uint32_t counter[3] = {low_counter(key.op), 0, stream_counter(Stream::signs, key.op)};

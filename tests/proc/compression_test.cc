@@ -206,6 +206,63 @@ TEST(Compression, FeedbackComesAndGoesAndMakesUp) {
   });
 }
 
+// The second rank makes its call only when the first has looked around, so that call is under way for certain.
+TEST(Compression, FeedbackThatACallUsesIsLeftAlone) {
+  on_ranks([](int32_t rank, ncclComm_t comm) {
+    const std::vector<float> in = elements(rank);
+    std::vector<float> out(kCount), kept(kCount);
+    ncclComm_t other = nullptr;
+    ASSERT_EQ(ncclCommSplit(comm, 0, rank, &other, nullptr), ncclSuccess);
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(isthmusStreamCreate(&stream), ncclSuccess);
+    isthmusCompression_t how = with("thc:ef=on");
+    ASSERT_EQ(isthmusFeedbackCreate(&how.feedback, kCount), ncclSuccess);
+    const auto sum = [&](ncclComm_t on) {
+      return isthmusAllReduceCompressed(in.data(), out.data(), kCount, ncclFloat, ncclSum, &how, on, stream);
+    };
+    if (rank == 1) {
+      ASSERT_EQ(ncclRecv(kept.data(), 1, ncclFloat, 0, comm, nullptr), ncclSuccess);
+    }
+    ASSERT_EQ(sum(comm), ncclSuccess);
+    if (rank == 0) {
+      EXPECT_EQ(isthmusFeedbackDestroy(how.feedback), ncclInvalidUsage);
+      EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("synchronize its stream first"), std::string::npos);
+      EXPECT_EQ(isthmusFeedbackReset(how.feedback), ncclInvalidUsage);
+      EXPECT_EQ(isthmusFeedbackExport(how.feedback, kept.data(), kCount), ncclInvalidUsage);
+      EXPECT_EQ(isthmusFeedbackImport(how.feedback, kept.data(), kCount), ncclInvalidUsage);
+      EXPECT_EQ(sum(other), ncclInvalidUsage) << "the other communicator's calls do not wait for this one's";
+      ASSERT_EQ(ncclSend(in.data(), 1, ncclFloat, 1, comm, nullptr), ncclSuccess);
+    }
+    ASSERT_EQ(sum(comm), ncclSuccess) << "those of one communicator come after each other";
+    ASSERT_EQ(isthmusStreamSynchronize(stream), ncclSuccess) << ncclGetLastError(comm);
+    EXPECT_EQ(sum(other), ncclSuccess);
+    ASSERT_EQ(isthmusStreamSynchronize(stream), ncclSuccess) << ncclGetLastError(other);
+    EXPECT_EQ(isthmusFeedbackDestroy(how.feedback), ncclSuccess);
+    EXPECT_EQ(isthmusStreamDestroy(stream), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(other), ncclSuccess);
+  });
+}
+
+// Groups begin at any unit where blocks of a reduce-scatter do.
+TEST(Compression, BlocksOfAnySizeWithTheLargestGroups) {
+  on_ranks([](int32_t rank, ncclComm_t comm) {
+    for (const size_t count : {8193U, 8256U, 12353U, 20000U}) {
+      const std::vector<float> in = elements(rank, kRanks * count);
+      std::vector<float> out(count + 1, 7), exact(count);
+      const isthmusCompression_t how = with("thc:b=8,group=8192");
+      ASSERT_EQ(isthmusReduceScatterCompressed(in.data(), out.data(), count, ncclFloat, ncclSum, &how, comm, nullptr), ncclSuccess);
+      ASSERT_EQ(ncclReduceScatter(in.data(), exact.data(), count, ncclFloat, ncclSum, comm, nullptr), ncclSuccess);
+      double error = 0, energy = 0;
+      for (size_t i = 0; i < count; ++i) {
+        error += std::pow(double{out[i]} - exact[i], 2);
+        energy += std::pow(double{exact[i]}, 2);
+      }
+      EXPECT_LT(error / energy, 1e-3) << count;
+      EXPECT_EQ(out[count], 7) << count;
+    }
+  });
+}
+
 /// One wrong call, and a part of what is said about it.
 struct Wrong {
   const char* part;

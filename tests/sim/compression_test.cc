@@ -72,7 +72,7 @@ class CodecJob {
       const uint64_t own = what_.collective == Collective::reduce_scatter ? rank * block : 0;
       request.out = what_.in_place ? buffers[rank].data() + own : out[rank].data();
       request.wish = wish(rank, what_.codec);
-      if (residuals != nullptr) request.wish.residual = (*residuals)[rank].data();
+      if (residuals != nullptr) request.wish.residual = std::shared_ptr<float>(std::shared_ptr<void>(), (*residuals)[rank].data());
       job_.submit(rank, request);
       if (testing::Test::HasFatalFailure()) return out;
     }

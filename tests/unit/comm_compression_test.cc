@@ -82,8 +82,7 @@ TEST_F(CommCompression, RefusalsAreCountedByReason) {
   EXPECT_EQ(decided(compression, {.op = ReduceOp::max, .bytes = 8 << 20}, least), "");
   EXPECT_EQ(decided(compression, {.bytes = 100}, least), "");
   EXPECT_THAT(compression.refusal(), HasSubstr("100 bytes"));
-  float residual = 0;
-  least.residual = &residual;
+  least.residual = std::make_shared<float>(0.0F);
   EXPECT_EQ(decided(compression, {.scaled = true, .bytes = 8 << 20}, least), "");
   EXPECT_EQ(compression.refused(), (std::array<uint64_t, 4>{1, 3, 1, 0}));
   Compression alone = make("", "", false, false, 1);

@@ -119,7 +119,7 @@ TEST_P(KernelsThcTargets, SquaresAndRotations) {
       ASSERT_EQ(std::bit_cast<uint32_t>(got_sum), std::bit_cast<uint32_t>(want_sum)) << elements;
       Work got, want;
       const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
-      const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
+      const ThcPlace place = {.position = rng_.below(64000) * codec::kUnitElements, .elements = elements};
       const float factor = trial % 2 == 0 ? 0.25F : 1;
       mine().rotate(got.data, from, key, place, factor);
       scalar::rotate(want.data, from, key, place, factor);
@@ -153,7 +153,7 @@ TEST_P(KernelsThcTargets, EncodeWithEveryTable) {
         for (float& value : from) value = static_cast<float>(rng_.uniform() - 0.5);
         const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
         const ThcQuantiser q = quantiser_for(rng_, granularity, room % 2 == 0 ? 4 : 1, std::sqrt(elements / 12.0));
-        const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
+        const ThcPlace place = {.position = rng_.below(64000) * codec::kUnitElements, .elements = elements};
         Bytes got(elements * 2 + 64, 9), want(got);
         Work work;
         mine().encode(got.data() + 3, room, from.data() + room % 4, work.data, *thc, key, place, q, nullptr);
@@ -172,7 +172,7 @@ TEST_P(KernelsThcTargets, EncodeGroupsOfAllSizes) {
       const Bytes data = random_elements(rng_, DataType::float32, elements + 3);
       const auto* from = reinterpret_cast<const float*>(data.data()) + trial % 3;
       const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = 2};
-      const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
+      const ThcPlace place = {.position = rng_.below(64000) * codec::kUnitElements, .elements = elements};
       const ThcQuantiser q = quantiser_for(rng_, 255, trial % 2 == 0 ? 1 : 0.25F, 20 * std::sqrt(elements) * (trial % 5 == 0 ? 1e-3 : 1));
       Bytes got(elements), want(elements);
       Work work;
@@ -247,7 +247,7 @@ TEST_P(KernelsThcTargets, DecodeSums) {
         Work work;
         std::vector<float> got(elements + 17), want(elements + 17);
         const CodecKey key = {.seed = rng_.next_u64(), .op = rng_.next_u64() >> 8, .rank = 1, .ranks = ranks};
-        const ThcPlace place = {.position = rng_.below(1000) * elements, .elements = elements};
+        const ThcPlace place = {.position = rng_.below(64000) * codec::kUnitElements, .elements = elements};
         float* to = trial % 2 == 0 ? got.data() + 1 : reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(got.data()) + 63) / 64 * 64);
         mine().decode(to, work.data, sums.data() + 3, ranks, ranks, *thc, key, place, 0.3F, trial % 3 == 1);
         scalar::decode(want.data(), work.data, sums.data() + 3, ranks, ranks, *thc, key, place, 0.3F, false);
@@ -270,7 +270,7 @@ TEST_P(KernelsThcTargets, EncodeAndDecode) {
         Bytes got(elements), want(elements), out(elements * 4 + 64), other_out(elements * 4 + 64);
         Work work;
         const CodecKey key = {.seed = 7, .op = elements, .rank = 2, .ranks = 4};
-        const ThcPlace place = {.position = elements * 3, .elements = elements};
+        const ThcPlace place = {.position = uint64_t{elements} * 3 + codec::kUnitElements, .elements = elements};
         const auto run = [&](const Target& target, Bytes& bytes, std::vector<float>& kept, Bytes& result) {
           const CodecInput in = {.data = data.data(), .type = type, .count = elements - missing, .residual = kept.data()};
           const float scale = thc_measure(target, in, elements, work.data);

@@ -88,7 +88,7 @@ class Voice {
   void late(const LateArrival& arrival) const {
     if (json_) return line({{"late_arrival", {{"round", arrival.round}, {"rank", arrival.rank}, {"served", arrival.served}}}});
     fmt::print("# rank {} came late for round {} and {}\n", arrival.rank, arrival.round,
-               arrival.served ? "got its result" : "did not get its result");
+               arrival.served ? "was told how it ended" : "it is not kept any longer");
     std::fflush(stdout);
   }
 
