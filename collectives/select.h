@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which algorithm serves a call: the user's choice, else the first matching rule of the user's table, else a hierarchy where some ranks are
-// close to each other and others are not, else the first matching rule of the built-in table. Pure, so
-// all ranks of a communicator choose alike. A process makes one Selector; each communicator narrows it to its Choices, which answer
-// every call. Making a selector fails on names and numbers that no algorithm has, and says which there are.
+// close to each other and others are not, else the first matching rule of the built-in table. Pure, so all ranks of a communicator choose
+// alike. A process makes one Selector; each communicator narrows it to its Choices, which answer every call. Making a selector fails on
+// names and numbers that no algorithm has, and says which there are.
 #pragma once
 
 #include <array>

@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/host_identity.h"
 #include "base/settings.h"
-#include "topology/discover/ladder.h"
+#include "comm/place.h"
 #include "transport/tcp/sockets.h"
 
 namespace isthmus::api {
@@ -40,14 +40,8 @@ Result<std::string> text_of_rules(const std::string& path) {
 
 /// The building that this process is in, by the ladder's first rung that knows; "": none does. All ranks learn it from its card.
 Result<std::string> find_site(const Settings& settings, const HostIdentity& host, transport::Network& network, const Logger& log) {
-  topology::Self self{.host_id = host.host_id, .hostname = host.hostname, .addresses = {}};
-  if (topology::needs_addresses(settings)) {
-    const auto addresses = network.local_addresses();
-    if (!addresses.ok()) return addresses.status().with_context("finding this process's place by its addresses");
-    for (const transport::Address& address : *addresses) self.addresses.push_back({.bytes = address.bytes, .family = address.family});
-  }
   std::vector<std::string> warnings;
-  ISTHMUS_ASSIGN(const topology::Place place, topology::find_place(settings, self, warnings));
+  ISTHMUS_ASSIGN(const topology::Place place, comm::find_own_place(settings, host, network, warnings));
   for (const std::string& warning : warnings) log.warn("{}", warning);
   for (const std::string& warning : topology::contradictions(std::span(&place, 1))) log.warn("{}", warning);
   if (!place.claims.empty()) log.info(Subsystem::init, "place: {}", topology::describe(place));

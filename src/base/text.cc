@@ -65,6 +65,15 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return pieces;
 }
 
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    lines.push_back(text.substr(0, text.find('\n')));
+    text.remove_prefix(std::min(lines.back().size() + 1, text.size()));
+  }
+  return lines;
+}
+
 std::string join(std::span<const std::string_view> pieces, std::string_view separator) {
   std::string out;
   for (const std::string_view piece : pieces) {

@@ -22,6 +22,9 @@ std::string upper(std::string_view text);
 /// The trimmed pieces between separators; empty pieces are dropped, so "a,,b," has two.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
+/// The lines without their ends; the first is line 1.
+std::vector<std::string_view> lines_of(std::string_view text);
+
 /// The pieces with `separator` between them.
 std::string join(std::span<const std::string_view> pieces, std::string_view separator);
 

@@ -7,13 +7,12 @@
 #include <fstream>
 #include <memory>
 
-#include "base/host_identity.h"
 #include "base/settings.h"
 #include "cli/commands.h"
 #include "cli/run/rank_exchange.h"
 #include "cli/topo/record.h"
+#include "comm/place.h"
 #include "topology/discover/host.h"
-#include "topology/discover/ladder.h"
 #include "transport/tcp/sockets.h"
 
 namespace isthmus::cli {
@@ -41,17 +40,6 @@ struct Words {
   RankWords rank;
 };
 
-Result<topology::Place> find_own_place(const Settings& settings, std::vector<std::string>& warnings) {
-  const HostIdentity host = read_host_identity(settings);
-  topology::Self self{.host_id = host.host_id, .hostname = host.hostname, .addresses = {}};
-  if (topology::needs_addresses(settings)) {
-    transport::Sockets sockets({.ifname = settings.socket_ifname, .family = settings.socket_family});
-    ISTHMUS_ASSIGN(const auto addresses, sockets.local_addresses());
-    for (const transport::Address& address : addresses) self.addresses.push_back({.bytes = address.bytes, .family = address.family});
-  }
-  return topology::find_place(settings, self, warnings);
-}
-
 Status write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -64,7 +52,8 @@ Result<TopoReport> gather(const Words& words) {
   SettingsReport unread;
   ISTHMUS_ASSIGN(const Settings settings, settings_from_environment(&unread));
   TopoRecord record;
-  ISTHMUS_ASSIGN(record.place, find_own_place(settings, record.warnings));
+  transport::Sockets sockets({.ifname = settings.socket_ifname, .family = settings.socket_family});
+  ISTHMUS_ASSIGN(record.place, comm::find_own_place(settings, read_host_identity(settings), sockets, record.warnings));
   TopoReport report{.records = {}, .is_job = words.rank.given()};
   if (!report.is_job || words.rank.local_rank == 0) {
     ISTHMUS_ASSIGN(record.inside, topology::read_host());

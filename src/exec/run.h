@@ -153,8 +153,10 @@ class Run {
   /// A step that moves more bytes than are worth doing at once; done piece by piece so that nobody else waits long.
   struct Work {
     uint32_t step;
-    uint64_t done;                                                                   ///< bytes; of a codec's step as Buffers::code counts
-    friend bool operator<(const Work& a, const Work& b) { return a.step > b.step; }  ///< for heaps, whose greatest comes first
+    uint64_t done;  ///< bytes; of a codec's step as Buffers::code counts
+
+    /// For heaps, whose greatest comes first: the earliest step.
+    friend bool operator<(const Work& a, const Work& b) { return a.step > b.step; }
   };
 
   struct Inbound {

@@ -202,39 +202,42 @@ Result<Carried<SumsHead>> decode_sums(std::span<const std::byte> body) {
 
 // --- who counts, and the end -----------------------------------------------------------------------------------------------------
 
-bootstrap::SharedBytes encode(const Roster& roster) {
+namespace {
+
+/// Ranks of a round's edition: what both a roster and an end are.
+bootstrap::SharedBytes encode_ranks(uint64_t round, uint32_t edition, const RankSet& ranks) {
   std::vector<std::byte> body(12 + kRankSetBytes);
   Writer writer(body);
-  writer.u64(roster.round).u32(roster.edition);
-  write_ranks(writer, roster.ranks);
+  writer.u64(round).u32(edition);
+  write_ranks(writer, ranks);
   return shared(std::move(body));
 }
 
-Result<Roster> decode_roster(std::span<const std::byte> body, uint32_t ranks) {
+/// Into a message and its set; false if that is malformed.
+template <typename Message>
+bool decode_ranks(std::span<const std::byte> body, uint32_t ranks, Message& message, RankSet& set) {
   Reader reader(body);
+  message.round = reader.u64();
+  message.edition = reader.u32();
+  set = read_ranks(reader, ranks);
+  return reader.finished();
+}
+
+}  // namespace
+
+bootstrap::SharedBytes encode(const Roster& roster) { return encode_ranks(roster.round, roster.edition, roster.ranks); }
+
+Result<Roster> decode_roster(std::span<const std::byte> body, uint32_t ranks) {
   Roster roster;
-  roster.round = reader.u64();
-  roster.edition = reader.u32();
-  roster.ranks = read_ranks(reader, ranks);
-  if (!reader.finished() || roster.ranks.none()) return malformed("roster");
+  if (!decode_ranks(body, ranks, roster, roster.ranks) || roster.ranks.none()) return malformed("roster");
   return roster;
 }
 
-bootstrap::SharedBytes encode(const End& end) {
-  std::vector<std::byte> body(12 + kRankSetBytes);
-  Writer writer(body);
-  writer.u64(end.round).u32(end.edition);
-  write_ranks(writer, end.late);
-  return shared(std::move(body));
-}
+bootstrap::SharedBytes encode(const End& end) { return encode_ranks(end.round, end.edition, end.late); }
 
 Result<End> decode_end(std::span<const std::byte> body, uint32_t ranks) {
-  Reader reader(body);
   End end;
-  end.round = reader.u64();
-  end.edition = reader.u32();
-  end.late = read_ranks(reader, ranks);
-  if (!reader.finished()) return malformed("end of a round");
+  if (!decode_ranks(body, ranks, end, end.late)) return malformed("end of a round");
   return end;
 }
 

@@ -105,11 +105,8 @@ std::string_view name_of(Reach reach) { return kReachNames[static_cast<size_t>(r
 
 Result<RuleTable> parse_rules(std::string_view text) {
   RuleTable rules;
-  for (size_t number = 1; !text.empty(); ++number) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    ISTHMUS_TRY(parse_line(line, number, rules));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-  }
+  size_t number = 0;
+  for (const std::string_view line : lines_of(text)) ISTHMUS_TRY(parse_line(line, ++number, rules));
   return rules;
 }
 

@@ -14,6 +14,9 @@ TEST(Text, SplitsAndTrims) {
   EXPECT_EQ(trim(" \n"), "");
   EXPECT_EQ(split(" a, b c ,,d,", ','), (std::vector<std::string_view>{"a", "b c", "d"}));
   EXPECT_TRUE(split("", ',').empty());
+  EXPECT_EQ(lines_of("a \n\nb"), (std::vector<std::string_view>{"a ", "", "b"}));
+  EXPECT_EQ(lines_of("\na\n"), (std::vector<std::string_view>{"", "a"})) << "the last line's end ends no other";
+  EXPECT_TRUE(lines_of("").empty());
   EXPECT_EQ(join(split("a,b,c", ','), " + "), "a + b + c");
   EXPECT_EQ(lower("NCCL_Debug-9"), "nccl_debug-9");
   EXPECT_EQ(upper("warn"), "WARN");

@@ -131,19 +131,18 @@ TEST(Aggregator, LateRanksGetTheRoundTheyMissed) {
 TEST(Aggregator, KeepsResultsForAWhile) {
   Job job({.quorum = 1, .kept_rounds = 2});
   job.add_all();
-  for (int round = 0; round < 2; ++round) {
-    job.call(0, kCount, round);
-    job.call(1, kCount, round);
-    ASSERT_TRUE(job.finish());
-  }
+  const auto rounds_of_two = [&](int first, int end) {
+    for (int round = first; round < end; ++round) {
+      job.call(0, kCount, round);
+      job.call(1, kCount, round);
+      ASSERT_TRUE(job.finish());
+    }
+  };
+  rounds_of_two(0, 2);
   job.call(2, kCount, 0);
   ASSERT_TRUE(job.finish(100 * kMillisecondNs));
   EXPECT_EQ(job.ranks[2].out, job.expected(1, kCount, 0, {0, 1}, {0, 1})) << "the round before the last";
-  for (int round = 2; round < 5; ++round) {
-    job.call(0, kCount, round);
-    job.call(1, kCount, round);
-    ASSERT_TRUE(job.finish());
-  }
+  rounds_of_two(2, 5);
   job.call(2, kCount, 1);
   ASSERT_TRUE(job.finish(100 * kMillisecondNs));
   EXPECT_EQ(job.ranks[2].status.code(), Code::invalid_usage);

@@ -114,10 +114,8 @@ std::string_view without_quotes(std::string_view text) {
 Result<PlaceFile> parse_lines(std::string_view text) {
   PlaceFile::Entry entry;
   size_t number = 0;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trim(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const std::string_view whole : lines_of(text)) {
+    const std::string_view line = trim(whole);
     ++number;
     if (line.empty() || line.starts_with('#')) continue;
     const size_t equals = line.find('=');

@@ -60,10 +60,8 @@ Result<std::vector<Claim>> slurm_claims(std::string_view address, std::string_vi
 Result<std::vector<Claim>> kubernetes_claims(std::string_view text, std::string_view path) {
   std::vector<Claim> claims;
   size_t number = 0;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trim(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const std::string_view whole : lines_of(text)) {
+    const std::string_view line = trim(whole);
     ++number;
     if (line.empty()) continue;
     const size_t equals = line.find('=');
