@@ -172,10 +172,10 @@ ISTHMUS_DEVICE void make_quantiser(const ThcGroup<Block>& group, const kernels::
   });
 }
 
-/// A rotated coordinate's index or table value.
-ISTHMUS_DEVICE inline uint32_t quantised(const ThcShared& shared, float y, uint32_t word, uint32_t q, bool indices) {
+/// A rotated coordinate's index or table value, from fixed point.
+ISTHMUS_DEVICE inline uint32_t quantised(const ThcShared& shared, float fixed, uint32_t word, uint32_t q, bool indices) {
   const kernels::ThcQuantiser& how = shared.quantiser;
-  const uint32_t u = kernels::fixed_point(y, how.factor, how.middle, how.top);
+  const uint32_t u = kernels::coordinate(fixed, how.shift, how.middle);
   const uint32_t step = shared.steps[u >> 8];
   const uint32_t value = step >> 8 & 0xff, gap = step >> 16;
   const bool up = kernels::rounds_up(u - value * 256, gap, kernels::dither_of(word, q, how.stratum));
@@ -202,8 +202,7 @@ ISTHMUS_DEVICE void quantise(const ThcGroup<Block>& group, const kernels::CodecK
         ThcColumn column = {0, 0};
         ISTHMUS_UNROLL(4)
         for (uint32_t q = 0; q < 4; ++q) {
-          const float y = from[padded(16 * q)];
-          put_value(column, q, quantised(group.shared, y, dither.word[k], q, indices));
+          put_value(column, q, quantised(group.shared, from[padded(16 * q)], dither.word[k], q, indices));
         }
         from[0] = __builtin_bit_cast(float, column.even);
         from[kColumns] = __builtin_bit_cast(float, column.odd);
@@ -212,16 +211,13 @@ ISTHMUS_DEVICE void quantise(const ThcGroup<Block>& group, const kernels::CodecK
   });
 }
 
-/// data = the rotated elements.
+/// data = the rotated elements, in fixed point.
 template <class Block>
 ISTHMUS_DEVICE void rotate(const ThcGroup<Block>& group) {
-  const float factor = kernels::normaliser(group.shared.own_scale);
-  const auto in = [&](float* v, uint32_t first) {
-    const uint32_t word = group.shared.signs.word(group.place, first);
-    ISTHMUS_UNROLL(32)
-    for (uint32_t r = 0; r < kFirstRadix; ++r) v[r] = kernels::flip(group.data[padded(first) + r] * factor, word, r);
-  };
-  transform(group.block, group.data, group.place.elements, in, [&](float value, uint32_t i) { group.data[padded(i)] = value; });
+  const kernels::ThcQuantiser& how = group.shared.quantiser;
+  transform_to_fixed_point(group.block, group.data, group.place.elements, how.factor, [&](float value, uint32_t i) {
+    return kernels::flip(value * how.normaliser, group.shared.signs.word(group.place, i), i);
+  });
 }
 
 /// out(value, i) takes the elements whose levels are in `data`.

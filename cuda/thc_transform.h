@@ -17,23 +17,31 @@ inline constexpr uint32_t kMostSignTiles = codec::kMaxGroup / kernels::kSignTile
 /// Where element i of a group lies in shared memory: 32 neighbours, and elements 32 apart, are in 32 different banks.
 ISTHMUS_HOST_DEVICE constexpr uint32_t padded(uint32_t i) { return i + i / 32; }
 
+/// How two elements become their sum and their difference: as floats, or in the encoders' fixed point.
+struct Floats {
+  ISTHMUS_DEVICE void operator()(float& a, float& b) const { kernels::join(a, b); }
+};
+struct FixedPoint {
+  ISTHMUS_DEVICE void operator()(float& a, float& b) const { kernels::join_saturated(a, b); }
+};
+struct FixedPointNeighbours {
+  ISTHMUS_DEVICE void operator()(float& a, float& b) const { kernels::join_neighbours(a, b); }
+};
+
 /// log2(kRadix) stages among kRadix values, neighbours first.
-template <uint32_t kRadix>
-ISTHMUS_DEVICE void butterflies(float* v) {
+template <uint32_t kRadix, class Join>
+ISTHMUS_DEVICE void butterflies(float* v, const Join& join) {
   ISTHMUS_UNROLL(5)
   for (uint32_t half = 1; half < kRadix; half *= 2) {
     ISTHMUS_UNROLL(32)
     for (uint32_t i = 0; i < kRadix; ++i) {
-      if ((i & half) != 0) continue;
-      const float a = v[i], b = v[i + half];
-      v[i] = a + b;
-      v[i + half] = a - b;
+      if ((i & half) == 0) join(v[i], v[i + half]);
     }
   }
 }
 
-/// log2(kRadix) stages from distance `half` (at least 32) on; out(value, i) takes every element.
-template <uint32_t kRadix, class Block, class Out>
+/// log2(kRadix) stages from distance `half` on, at least 32 or with kRadix half at most that; out(value, i) takes every element.
+template <uint32_t kRadix, class Join, class Block, class Out>
 ISTHMUS_DEVICE void stages(const Block& block, const float* data, uint32_t elements, uint32_t half, const Out& out) {
   block.each([&](uint32_t thread) {
     const uint32_t step = padded(half);
@@ -42,40 +50,68 @@ ISTHMUS_DEVICE void stages(const Block& block, const float* data, uint32_t eleme
       float v[kRadix];
       ISTHMUS_UNROLL(16)
       for (uint32_t r = 0; r < kRadix; ++r) v[r] = data[padded(first) + r * step];
-      butterflies<kRadix>(v);
+      butterflies<kRadix>(v, Join());
       ISTHMUS_UNROLL(16)
       for (uint32_t r = 0; r < kRadix; ++r) out(v[r], first + r * half);
     }
   });
 }
 
-/// The unnormalised transform of `elements` (64 to 8192). in(v, i) gives elements i to i + 31, out(value, i) takes each result; `data`
-/// is room for padded(elements) floats, which `in` may read and `out` may write at the elements that they are asked about.
+/// The stages from distance `half` (at least 32) on, of `elements` (64 to 8192) in `data`; out(value, i) takes each result, and may write
+/// data where it is asked about.
+template <class Join, class Block, class Out>
+ISTHMUS_DEVICE void other_stages(const Block& block, float* data, uint32_t elements, uint32_t half, const Out& out) {
+  for (; elements / half > 16; half *= 16) {
+    stages<16, Join>(block, data, elements, half, [&](float value, uint32_t i) { data[padded(i)] = value; });
+  }
+  switch (elements / half) {
+    case 16:
+      return stages<16, Join>(block, data, elements, half, out);
+    case 8:
+      return stages<8, Join>(block, data, elements, half, out);
+    case 4:
+      return stages<4, Join>(block, data, elements, half, out);
+    case 2:
+      return stages<2, Join>(block, data, elements, half, out);
+    default:
+      return;  // nothing is left to be joined
+  }
+}
+
+/// The unnormalised transform. in(v, i) gives elements i to i + 31; `data` is room for padded(elements) floats, which `in` may read at the
+/// elements that it is asked about.
 template <class Block, class In, class Out>
 ISTHMUS_DEVICE void transform(const Block& block, float* data, uint32_t elements, const In& in, const Out& out) {
   block.each([&](uint32_t thread) {
     for (uint32_t first = thread * kFirstRadix; first < elements; first += block.threads * kFirstRadix) {
       float v[kFirstRadix];
       in(v, first);
-      butterflies<kFirstRadix>(v);
+      butterflies<kFirstRadix>(v, Floats());
       ISTHMUS_UNROLL(32)
       for (uint32_t r = 0; r < kFirstRadix; ++r) data[padded(first) + r] = v[r];
     }
   });
-  uint32_t half = kFirstRadix;
-  for (; elements / half > 16; half *= 16) {
-    stages<16>(block, data, elements, half, [&](float value, uint32_t i) { data[padded(i)] = value; });
-  }
-  switch (elements / half) {
-    case 16:
-      return stages<16>(block, data, elements, half, out);
-    case 8:
-      return stages<8>(block, data, elements, half, out);
-    case 4:
-      return stages<4>(block, data, elements, half, out);
-    default:
-      return stages<2>(block, data, elements, half, out);
-  }
+  other_stages<Floats>(block, data, elements, kFirstRadix, out);
+}
+
+/// hadamard_to_fixed_point of the elements in `data`, of which in(value, i) makes what is transformed. A unit of 64 is eight threads' work:
+/// first elements 8 apart, then neighbours.
+template <class Block, class In>
+ISTHMUS_DEVICE void transform_to_fixed_point(const Block& block, float* data, uint32_t elements, float factor, const In& in) {
+  block.each([&](uint32_t thread) {
+    for (uint32_t item = thread; item < elements / 8; item += block.threads) {
+      const uint32_t first = item / 8 * 64 + item % 8;
+      float v[8];
+      ISTHMUS_UNROLL(8)
+      for (uint32_t r = 0; r < 8; ++r) v[r] = in(data[padded(first + 8 * r)], first + 8 * r);
+      butterflies<8>(v, Floats());
+      ISTHMUS_UNROLL(8)
+      for (uint32_t r = 0; r < 8; ++r) data[padded(first + 8 * r)] = kernels::fixed_point(v[r], factor);
+    }
+  });
+  const auto keep = [&](float value, uint32_t i) { data[padded(i)] = value; };
+  stages<8, FixedPointNeighbours>(block, data, elements, 1, keep);
+  other_stages<FixedPoint>(block, data, elements, codec::kUnitElements, keep);
 }
 
 /// The sign words of all tiles that a group touches.

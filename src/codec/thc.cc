@@ -58,11 +58,36 @@ ThcConfig with_defaults(ThcConfig config, uint32_t ranks) {
 uint64_t hash_of(const Thc& thc) {
   const ThcConfig& config = thc.config;
   Hasher hasher;
-  hasher.add(std::string_view("thc/1")).add(thc.ranks).add(config.bits).add(config.granularity);
+  hasher.add(std::string_view("thc/2")).add(thc.ranks).add(config.bits).add(config.granularity);
   hasher.add(std::bit_cast<uint64_t>(config.overflow)).add(std::bit_cast<uint64_t>(thc.clamp)).add(config.group);
   hasher.add(config.layout).add(config.correlated).add(config.prescale).add(config.feedback);
   for (uint32_t i = 0; i < thc.levels(); ++i) hasher.add(thc.table[i]);
   return hasher.value();
+}
+
+ThcSearch search_of(const Thc& thc) {
+  std::array<uint8_t, 256> below;
+  for (uint32_t v = 0, i = 0; v < below.size(); ++v) {
+    while (i + 1 < thc.levels() && thc.table[i + 1] <= v) ++i;
+    below[v] = static_cast<uint8_t>(i);
+  }
+  ThcSearch search = {};
+  search.direct = thc.config.granularity < 32;
+  while (thc.config.granularity >> search.shift >= 16) ++search.shift;
+  const uint32_t in_cell = search.direct ? 1 : 1U << search.shift;
+  for (auto& step : search.last) step.fill(127);
+  for (uint32_t cell = 0; cell < 16; ++cell) {
+    search.low[cell] = below[cell * in_cell];
+    search.high[cell] = static_cast<uint8_t>(below[16 + cell] - below[cell]);
+    uint32_t step = 0;
+    for (uint32_t v = cell * in_cell + 1; v < (cell + 1) * in_cell; ++v) {
+      if (below[v] == below[v - 1]) continue;
+      if (step < ThcSearch::kMostSteps) search.last[step][cell] = static_cast<uint8_t>(v - 1 - 128);
+      ++step;
+    }
+    search.steps = std::max(search.steps, step);
+  }
+  return search;
 }
 
 void fill_tables(Thc& thc) {
@@ -72,10 +97,7 @@ void fill_tables(Thc& thc) {
   thc.uniform = config.granularity == thc.levels() - 1;
   thc.gap.fill(1);
   for (uint32_t i = 0; i + 1 < thc.levels(); ++i) thc.gap[i] = static_cast<uint8_t>(thc.table[i + 1] - thc.table[i]);
-  for (uint32_t v = 0, i = 0; v < thc.below.size(); ++v) {
-    while (i + 1 < thc.levels() && thc.table[i + 1] <= v) ++i;
-    thc.below[v] = static_cast<uint8_t>(i);
-  }
+  thc.search = search_of(thc);
   for (uint32_t i = 0; i <= Thc::kPrescaleSteps; ++i) {
     thc.prescale[i] = config.prescale ? static_cast<float>(prescale_factor(thc.clamp, i * (1.0 / Thc::kPrescaleSteps))) : 1.0F;
   }

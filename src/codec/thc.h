@@ -64,6 +64,18 @@ Result<ThcConfig> parse_thc(std::string_view text);
 /// The shortest text that parse_thc reads as `config`.
 std::string to_text(const ThcConfig& config);
 
+/// How to find the greatest i with table[i] <= v by lookups in 16 bytes, for a table of at most 16 values.
+struct ThcSearch {
+  static constexpr uint32_t kMostSteps = 8;
+
+  bool direct;     ///< by a lookup of all v: `low`, and from 16 on what `high` adds to `low` of 16 less
+  int shift;       ///< else in cells of 1 << shift numbers: `low` has the i of a cell's first one
+  uint32_t steps;  ///< the most that i grows in a cell; kMostSteps are held
+  alignas(16) std::array<uint8_t, 16> low;
+  alignas(16) std::array<uint8_t, 16> high;
+  alignas(16) std::array<std::array<uint8_t, 16>, kMostSteps> last;  ///< for the n-th step in a cell: the last v before it, less 128
+};
+
 /// One configuration for one number of ranks, with everything that can be computed beforehand.
 struct Thc {
   static constexpr uint32_t kPrescaleSteps = 256;
@@ -76,7 +88,7 @@ struct Thc {
   bool uniform;                    ///< table[i] == i
   std::array<uint8_t, 256> table;  ///< of 2^bits values from 0 to the granularity, mirrored: table[i] + table[last - i] == granularity
   std::array<uint8_t, 256> gap;    ///< table[i + 1] - table[i]; 1 after the last
-  std::array<uint8_t, 256> below;  ///< below[v]: the greatest i with table[i] <= v
+  ThcSearch search;
   std::array<float, kPrescaleSteps + 1> prescale;  ///< the factor for own scale / common scale = i / kPrescaleSteps; all 1 if switched off
   uint64_t hash;                                   ///< equal on ranks that may add each other's encodings
   Codec codec;                                     ///< its `thc` is this object

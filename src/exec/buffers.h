@@ -78,6 +78,7 @@ class Buffers {
   }
   void join_coded(const plan::Step& step, std::byte* dst, const std::byte* a, const std::byte* b, uint64_t bytes);
   struct Bite;
+  bool code_pieces(const plan::Step& step, uint64_t& done);
   void measure_piece(const plan::Step& step, const Bite& bite);
   void encode_piece(const plan::Step& step, const Bite& bite);
   void decode_piece(const plan::Step& step, const Bite& bite);

@@ -80,6 +80,12 @@ uint64_t Buffers::position_of(uint32_t cell, const codec::Piece& piece) const {
 
 bool Buffers::code(const plan::Step& step, uint64_t& done) {
   if (step.kind == StepKind::accumulate) return accumulate_units(step, done);
+  const bool complete = code_pieces(step, done);
+  if (step.kind == StepKind::decode) kernels::settle_stores();
+  return complete;
+}
+
+bool Buffers::code_pieces(const plan::Step& step, uint64_t& done) {
   const uint32_t first_cell = step.dst_begin;  // operands have the same sizes
   auto [cell, index] = position(done);
   uint64_t elements = 0;

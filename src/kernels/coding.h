@@ -33,7 +33,10 @@ struct CodecOutput {
   DataType type;
   size_t stride = 1;
   size_t count;
-  bool past_caches = false;  ///< for results so large that nobody would find them there
+  bool past_caches = false;  ///< for results so large that nobody would find them there; then settle_stores is called
 };
+
+/// Results that were stored past the caches are seen by other threads before anything that is stored from now on.
+void settle_stores();
 
 }  // namespace isthmus::kernels

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scalar target: the plain loops over arithmetic.h that define every result. Called through its table; nothing can fail.
+#include <hwy/cache_control.h>
+
 #include <cstring>
 
 #include "kernels/arithmetic.h"
@@ -77,6 +79,8 @@ constexpr Target make_target() {
 }
 
 }  // namespace
+
+void settle_stores() { hwy::FlushStream(); }
 
 void copy_bytes(void* dst, const void* src, size_t bytes) { std::memcpy(dst, src, bytes); }
 

@@ -30,11 +30,6 @@ inline constexpr uint32_t kBlockParts = 8 / kBlockLanes;  ///< vectors of a byte
 class Way {
  public:
   HWY_INLINE Way(const float* to, bool past_caches) : past_(past_caches && reinterpret_cast<uintptr_t>(to) % HWY_MAX_BYTES == 0) {}
-  Way(const Way&) = delete;
-  Way& operator=(const Way&) = delete;
-  HWY_INLINE ~Way() {
-    if (past_) hwy::FlushStream();
-  }
   template <class D>
   HWY_INLINE void store(hn::Vec<D> v, D d, float* to) const {
     if (past_) return hn::Stream(v, d, to);

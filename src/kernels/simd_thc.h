@@ -110,15 +110,14 @@ HWY_INLINE void store_nibbles(uint8_t* dst, const ByteVector* k) {
   }
 }
 
-/// Coordinates in fixed point, a word each. index(even, odd, k): a quantiser of simd_thc_quantise.h.
+/// `from`: fixed point as join_units leaves it. index(even, odd, k): a quantiser of simd_thc_quantise.h.
 template <class Index>
-HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const float* from, const CodecKey& key, const ThcPlace& place,
+HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const int16_t* from, const CodecKey& key, const ThcPlace& place,
                                const ThcQuantiser& q, const float* next, const Index& index) {
-  const FloatTag df;
   const WordTag d32;
   const ByteTag<> d8;
-  const UnsignedShortTag d16;
   const Tiles tiles(key.seed, q.counter);
+  const Coordinates coordinates(q);
   HWY_ALIGN uint32_t words[kTileWords];
   Unit unit;
   clear(unit.high);
@@ -131,13 +130,10 @@ HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const float* from
     ISTHMUS_UNROLL for (uint32_t first = 0; first < kUnitVectors; first += kTogether) {
       UnsignedShortVector even[kTogether], odd[kTogether];
       ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
-        const uint32_t lane = (first + i) * kLanes;
-        const auto load = [=](uint32_t part) HWY_ATTR { return hn::BitCast(d16, hn::Load(df, from + at + 16 * part + lane)); };
-        const auto pair = [=](UnsignedShortVector a, UnsignedShortVector b)
-                              HWY_ATTR { return hn::OddEven(hn::BitCast(d16, hn::ShiftLeftBytes<2>(d8, hn::BitCast(d8, b))), a); };
-        even[i] = pair(load(0), load(2));
-        odd[i] = pair(load(1), load(3));
-        k[first + i] = hn::BitCast(d8, hn::Load(d32, random + lane));
+        const int16_t* at_pair = from + at + 2 * (first + i) * kShorts;
+        even[i] = coordinates(at_pair);
+        odd[i] = coordinates(at_pair + kShorts);
+        k[first + i] = hn::BitCast(d8, hn::Load(d32, random + (first + i) * kLanes));
       }
       index(even, odd, k + first);
     }
@@ -151,9 +147,9 @@ HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const float* from
   }
 }
 
-/// Coordinates in fixed point, as quantise_units, to indices or table values.
-inline void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
-                     const ThcQuantiser& q, const Search& search, const float* next) {
+/// quantise_units to indices or table values.
+inline void quantise(uint8_t* dst, uint32_t room, const int16_t* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
+                     const ThcQuantiser& q, const float* next) {
   const Form form(thc, room);
   if (thc.uniform) return quantise_units(dst, form, from, key, place, q, next, IdentityQuantiser(q.stratum));
   const Tables tables(thc);
@@ -165,24 +161,21 @@ inline void quantise(uint8_t* dst, uint32_t room, const float* from, const codec
                      ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) k[i] = hn::TableLookupBytes(tables.table, k[i]);
                    });
   };
-  if (search.direct) return run(TableQuantiser<0>(tables, search, q.stratum));
-  if (search.steps <= 1) return run(TableQuantiser<1>(tables, search, q.stratum));
-  if (search.steps <= 2) return run(TableQuantiser<2>(tables, search, q.stratum));
-  run(TableQuantiser<Search::kMostSteps>(tables, search, q.stratum));
+  if (thc.search.direct) return run(TableQuantiser<0>(tables, thc.search, q.stratum));
+  if (thc.search.steps <= 1) return run(TableQuantiser<1>(tables, thc.search, q.stratum));
+  if (thc.search.steps <= 2) return run(TableQuantiser<2>(tables, thc.search, q.stratum));
+  run(TableQuantiser<codec::ThcSearch::kMostSteps>(tables, thc.search, q.stratum));
 }
 
 inline void encode(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key,
                    const ThcPlace& place, const ThcQuantiser& q, const void* next) {
   const DefaultFloatEnvironment environment(true);
-  const Search search(thc);
-  if (place.elements < kMost * kLanes || !(thc.uniform || has_vectors(thc, search))) {
-    return scalar::encode(dst, room, from, work, thc, key, place, q, next);
-  }
-  const FloatTag df;
-  const FixedPoint fixed_point(q);
-  rotate_into(work, from, key, place, q.normaliser,
-              [=](FloatVector v, uint32_t index) HWY_ATTR { hn::Store(fixed_point(v), df, work + index); });
-  quantise(dst, room, work, thc, key, place, q, search, static_cast<const float*>(next != nullptr ? next : work));
+  if (!(thc.uniform || has_vectors(thc))) return scalar::encode(dst, room, from, work, thc, key, place, q, next);
+  auto* shorts = reinterpret_cast<int16_t*>(work);  // what is written never passes what is read, where `from` is `work`
+  with_signs(from, key, place, q.normaliser, [&](const auto& in) HWY_ATTR { units_to_shorts(shorts, place.elements, q.factor, in); });
+  join_units(shorts, place.elements);
+  if (q.shift < 0) add_bits(shorts, place.elements, static_cast<uint32_t>(-q.shift), q.middle);
+  quantise(dst, room, shorts, thc, key, place, q, static_cast<const float*>(next != nullptr ? next : work));
 }
 
 // --- sums ----------------------------------------------------------------------------------------------------------------------

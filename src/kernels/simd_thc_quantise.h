@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The homomorphic codec's vector kernels, third part: from rotated coordinates to table indices. Included only by simd_thc.h, inside
+// The homomorphic codec's vector kernels, third part: the encoders' rotation, in fixed point, and from its
+// coordinates to table indices. Included only by simd_thc.h, inside
 // objects compiled for one instruction set. Bytes are in storage order (thc_layout.h), so nothing crosses lanes. Results equal
 // thc_arithmetic.h bit for bit. Nothing here can fail.
 //
@@ -76,54 +77,168 @@ struct Tables {
   }
 };
 
-/// Rotated coordinates to fixed point in the lower 16 bits; the upper ones are noise.
-struct FixedPoint {
-  FloatVector factor, middle, top;
+// --- rotation in fixed point ----------------------------------------------------------------------------------------------------
+//
+// The stages of thc_arithmetic.h's hadamard_to_fixed_point. A unit's 16-bit numbers lie as quantising has them: in vector 2 j quarters 0
+// and 2 of the unit, in vector 2 j + 1 quarters 1 and 3, of each quarter the j-th vector's worth of floats; and 128 bits have four
+// numbers of the one quarter, then four of the other.
 
-  HWY_INLINE explicit FixedPoint(const ThcQuantiser& q)
-      : factor(hn::Set(FloatTag(), q.factor)), middle(hn::Set(FloatTag(), q.middle)), top(hn::Set(FloatTag(), q.top)) {}
+inline constexpr uint32_t kShorts = HWY_MAX_BYTES / sizeof(int16_t);
 
-  HWY_INLINE FloatVector operator()(FloatVector y) const {
-    const FloatTag df;
-    const FloatVector shifted = hn::Add(hn::Mul(y, factor), middle);
-    const FloatVector clamped = hn::Min(hn::Max(shifted, hn::Zero(df)), top);
-    return hn::Add(clamped, hn::Set(df, 8388608.0F));
-  }
-};
+/// To nearest even, saturated; in every 128 bits first those of `first`. None is beyond 2^31.
+HWY_INLINE ShortVector shorts_of(FloatVector first, FloatVector second) {
+#if HWY_TARGET <= HWY_AVX3
+  return ShortVector{_mm512_packs_epi32(_mm512_cvtps_epi32(first.raw), _mm512_cvtps_epi32(second.raw))};
+#elif HWY_TARGET <= HWY_AVX2
+  return ShortVector{_mm256_packs_epi32(_mm256_cvtps_epi32(first.raw), _mm256_cvtps_epi32(second.raw))};
+#elif HWY_TARGET <= HWY_SSE4
+  return ShortVector{_mm_packs_epi32(_mm_cvtps_epi32(first.raw), _mm_cvtps_epi32(second.raw))};
+#else
+  return hn::ReorderDemote2To(ShortTag(), hn::NearestInt(first), hn::NearestInt(second));
+#endif
+}
 
-/// How to find the greatest k with table[k] <= whole, for a table of at most 16 values.
-struct Search {
-  static constexpr uint32_t kMostSteps = 8;
-  bool direct;         ///< by a lookup of all numbers: `low`, and from 16 on what `high` adds to `low` of 16 less
-  int shift = 0;       ///< else in cells of 1 << shift numbers: `low` the k of a cell's first one
-  uint32_t steps = 0;  ///< the most that k grows in a cell
-  HWY_ALIGN uint8_t low[16];
-  HWY_ALIGN uint8_t high[16];
-  HWY_ALIGN uint8_t last[kMostSteps][16];  ///< for the n-th step in a cell: the last number before it, less 128
+/// Bytes of 128 bits that change places with their neighbours, two and two.
+HWY_INLINE ByteVector short_swaps() {
+  HWY_ALIGN uint8_t order[16];
+  for (uint8_t i = 0; i < 16; ++i) order[i] = i ^ 2U;
+  return hn::LoadDup128(ByteTag<>(), order);
+}
 
-  HWY_INLINE explicit Search(const codec::Thc& thc) : direct(thc.config.granularity < 32) {
-    const auto* below = reinterpret_cast<const uint8_t*>(&thc.below);
-    std::memcpy(low, below, 16);
-    for (uint32_t i = 0; i < 16; ++i) high[i] = static_cast<uint8_t>(below[16 + i] - below[i]);
-    if (direct) return;
-    while (thc.config.granularity >> shift >= 16) ++shift;
-    std::memset(last, 127, sizeof last);
-    for (uint32_t cell = 0; cell < 16; ++cell) {
-      low[cell] = below[cell << shift];
-      uint32_t step = 0;
-      for (uint32_t number = (cell << shift) + 1; number < (cell + 1) << shift; ++number) {
-        if (below[number] == below[number - 1]) continue;
-        if (step < kMostSteps) last[step][cell] = static_cast<uint8_t>(number - 1 - 128);
-        ++step;
+/// Numbers kHalf apart (1, 2 or 8) added and subtracted, saturated. The one that is subtracted is negated as 16 bits are: the least stays.
+template <uint32_t kHalf>
+HWY_INLINE ShortVector butterfly_shorts(ShortVector v) {
+  const ShortTag d;
+  const WordTag d32;
+  const ByteTag<> d8;
+  ShortVector other = v;
+  if constexpr (kHalf == 1) other = hn::BitCast(d, hn::TableLookupBytes(hn::BitCast(d8, v), short_swaps()));
+  if constexpr (kHalf == 2) other = hn::BitCast(d, hn::Reverse2(d32, hn::BitCast(d32, v)));
+  if constexpr (kHalf == 8) other = hn::BitCast(d, swap_blocks(hn::BitCast(d32, v)));
+  const auto is_upper = hn::Ne(hn::And(hn::Iota(d, 0), hn::Set(d, kHalf)), hn::Zero(d));
+  return hn::SaturatedAdd(other, with_sign(v, hn::IfThenElse(is_upper, hn::Set(d, -1), hn::Set(d, 1))));
+}
+
+/// A unit's stages at distances 1, 2 and 4 where each of kVectors has a quarter's worth of another one as its neighbour.
+template <uint32_t kVectors>
+HWY_INLINE void transform_quarters(ShortVector* v) {
+  ISTHMUS_UNROLL for (uint32_t i = 0; i < kVectors; ++i) v[i] = butterfly_shorts<1>(v[i]);
+  ISTHMUS_UNROLL for (uint32_t i = 0; i < kVectors; ++i) v[i] = butterfly_shorts<2>(v[i]);
+  if constexpr (kLanes > 4) {
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < kVectors; ++i) v[i] = butterfly_shorts<8>(v[i]);
+  } else {
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < kVectors; i += 4) {
+      for (uint32_t half = 0; half < 2; ++half) {
+        const ShortVector a = v[i + half], b = v[i + 2 + half];
+        v[i + half] = hn::SaturatedAdd(a, b);
+        v[i + 2 + half] = hn::SaturatedAdd(a, hn::Neg(b));
       }
-      steps = step > steps ? step : steps;
     }
   }
+}
+
+/// All stages within units. in(index, offset): the element vector at their sum.
+template <class In>
+HWY_INLINE void units_to_shorts(int16_t* to, uint32_t elements, float factor, In in) {
+  constexpr uint32_t kVectors = kUnit / kLanes, kQuarter = kVectors / 4;
+  const FloatVector factors = hn::Set(FloatTag(), factor);
+  for (size_t base = 0; base < elements; base += kUnit) {
+    FloatVector v[kVectors];
+    ISTHMUS_UNROLL for (uint32_t r = 0; r < kVectors; ++r) v[r] = in(base, r * kLanes);
+#if HWY_TARGET <= HWY_AVX3
+    if constexpr (kLanes == 16) {
+      ISTHMUS_UNROLL for (uint32_t r = 0; r < kVectors; ++r) v[r] = butterfly_lanes<8>(v[r]);
+    }
+#endif
+    transform_vectors < kVectors, kLanes<8 ? 8 / kLanes : 1>(v);
+    ISTHMUS_UNROLL for (uint32_t r = 0; r < kVectors; ++r) v[r] = hn::Mul(v[r], factors);
+    ShortVector shorts[2 * kQuarter];
+    ISTHMUS_UNROLL for (uint32_t j = 0; j < kQuarter; ++j) {
+      shorts[2 * j] = shorts_of(v[j], v[2 * kQuarter + j]);
+      shorts[2 * j + 1] = shorts_of(v[kQuarter + j], v[3 * kQuarter + j]);
+    }
+    transform_quarters<2 * kQuarter>(shorts);
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < 2 * kQuarter; ++i) hn::Store(shorts[i], ShortTag(), to + base + i * kShorts);
+  }
+}
+
+/// Stages among kRadix vectors whose sums stay in their range.
+template <uint32_t kRadix>
+HWY_INLINE void transform_saturated(ShortVector* v) {
+  if constexpr (kRadix > 1) {
+    transform_saturated<kRadix / 2>(v);
+    transform_saturated<kRadix / 2>(v + kRadix / 2);
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < kRadix / 2; ++i) {
+      const ShortVector a = v[i], b = v[i + kRadix / 2];
+      v[i] = hn::SaturatedAdd(a, b);
+      v[i + kRadix / 2] = hn::SaturatedSub(a, b);
+    }
+  }
+}
+
+/// log2(kRadix) stages from distance `half` on.
+template <uint32_t kRadix>
+HWY_INLINE void join_shorts(int16_t* data, size_t elements, size_t half) {
+  const ShortTag d;
+  for (size_t block = 0; block < elements; block += kRadix * half) {
+    for (size_t i = block; i < block + half; i += kShorts) {
+      ShortVector v[kRadix];
+      ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) v[r] = hn::Load(d, data + i + r * half);
+      transform_saturated<kRadix>(v);
+      ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) hn::Store(v[r], d, data + i + r * half);
+    }
+  }
+}
+
+/// The stages from unit to unit.
+HWY_INLINE void join_units(int16_t* data, uint32_t elements) {
+  uint32_t half = kUnit;
+  for (; elements / half >= 8; half *= 8) join_shorts<8>(data, elements, half);
+  if (elements / half == 4) join_shorts<4>(data, elements, half);
+  if (elements / half == 2) join_shorts<2>(data, elements, half);
+}
+
+/// Fixed point that lacks bits, to as many as coordinates have. Only wide tables need it.
+HWY_INLINE void add_bits(int16_t* data, uint32_t elements, uint32_t bits, uint32_t middle) {
+  const ShortTag d;
+  const ShortVector most = hn::Set(d, static_cast<int16_t>(middle >> bits)), least = hn::Neg(most);
+  for (size_t i = 0; i < elements; i += kShorts) {
+    const ShortVector clamped = hn::Min(hn::Max(hn::Load(d, data + i), least), most);
+    hn::Store(hn::ShiftLeftSame(clamped, static_cast<int>(bits)), d, data + i);
+  }
+}
+
+/// Fixed point to coordinates, which quantisers take: in every 128 bits numbers of the two quarters in turn.
+class Coordinates {
+ public:
+  HWY_INLINE explicit Coordinates(const ThcQuantiser& q) : shift_(q.shift > 0 ? q.shift : 0) {
+    const uint32_t middle = q.middle << shift_;
+    most_ = hn::Set(ShortTag(), static_cast<int16_t>(middle));
+    least_ = hn::Neg(most_);
+    middle_ = hn::Set(UnsignedShortTag(), static_cast<uint16_t>(middle + (1U << shift_ >> 1)));
+    HWY_ALIGN uint8_t order[16];
+    for (uint8_t i = 0; i < 16; ++i) order[i] = static_cast<uint8_t>(i % 4 < 2 ? i / 4 * 2 + i % 2 : 8 + i / 4 * 2 + i % 2);
+    order_ = hn::LoadDup128(ByteTag<>(), order);
+  }
+  [[nodiscard]] HWY_INLINE UnsignedShortVector operator()(const int16_t* from) const {
+    const UnsignedShortTag d16;
+    const ShortVector clamped = hn::Min(hn::Max(hn::Load(ShortTag(), from), least_), most_);
+    const ByteVector turns = hn::TableLookupBytes(hn::BitCast(ByteTag<>(), clamped), order_);
+    return hn::ShiftRightSame(hn::Add(hn::BitCast(d16, turns), middle_), shift_);
+  }
+
+ private:
+  int shift_;
+  ShortVector most_, least_;
+  UnsignedShortVector middle_;
+  ByteVector order_;
 };
 
+// --- quantising -----------------------------------------------------------------------------------------------------------------
+
 /// Whether vectors can quantise with a table: the products of a gap and dither fit 16 bits with a sign, and its search is short.
-HWY_INLINE bool has_vectors(const codec::Thc& thc, const Search& search) {
-  if (search.steps > Search::kMostSteps) return false;
+HWY_INLINE bool has_vectors(const codec::Thc& thc) {
+  if (thc.search.steps > codec::ThcSearch::kMostSteps) return false;
   const auto* table = reinterpret_cast<const uint8_t*>(&thc.table);
   for (uint32_t k = 1; k < thc.levels(); ++k) {
     if (table[k] - table[k - 1] > 127) return false;
@@ -135,15 +250,15 @@ HWY_INLINE bool has_vectors(const codec::Thc& thc, const Search& search) {
 template <uint32_t kSteps>
 class TableQuantiser {
  public:
-  HWY_INLINE TableQuantiser(const Tables& tables, const Search& search, uint8_t stratum)
+  HWY_INLINE TableQuantiser(const Tables& tables, const codec::ThcSearch& search, uint8_t stratum)
       : tables_(tables),
-        low_(hn::LoadDup128(ByteTag<>(), search.low)),
-        high_(hn::LoadDup128(ByteTag<>(), search.high)),
+        low_(hn::LoadDup128(ByteTag<>(), search.low.data())),
+        high_(hn::LoadDup128(ByteTag<>(), search.high.data())),
         cell_(hn::Set(ByteTag<>(), static_cast<uint8_t>(0xffU >> search.shift))),
         bias_(hn::Set(ByteTag<>(), kSteps == 0 ? uint8_t{16} : uint8_t{0x80})),
         stratum_(hn::Set(UnsignedShortTag(), static_cast<uint16_t>(stratum << 8 | 0x80))),
         shift_(search.shift) {
-    ISTHMUS_UNROLL for (uint32_t step = 0; step < kSteps; ++step) last_[step] = hn::LoadDup128(ByteTag<>(), search.last[step]);
+    ISTHMUS_UNROLL for (uint32_t step = 0; step < kSteps; ++step) last_[step] = hn::LoadDup128(ByteTag<>(), search.last[step].data());
   }
 
   /// k[i] = the bytes of coordinates in the 16-bit halves of even[i] and odd[i]; `random` on entry.

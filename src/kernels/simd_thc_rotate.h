@@ -41,7 +41,7 @@ HWY_INLINE WordVector swap_blocks(WordVector v) {
 
 // --- random words --------------------------------------------------------------------------------------------------------------
 
-/// Philox 4x32-10 counters in the lower halves of 64-bit lanes, the upper ones noise.
+/// Philox 4x32 counters in the lower halves of 64-bit lanes, the upper ones noise.
 struct PhiloxLanes {
   using Tag = hn::ScalableTag<uint64_t>;
   using V = hn::Vec<Tag>;
@@ -66,7 +66,7 @@ class Tiles {
   /// `counter`: the upper three words.
   HWY_INLINE Tiles(uint64_t seed, const uint32_t* counter) {
     const auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-    for (uint32_t round = 0; round < 10; ++round) {
+    for (uint32_t round = 0; round < kPhiloxRounds; ++round) {
       keys_[2 * round] = both_halves(k0 + round * 0x9E3779B9U);
       keys_[2 * round + 1] = both_halves(k1 + round * 0xBB67AE85U);
     }
@@ -85,13 +85,13 @@ class Tiles {
       const auto base = static_cast<uint32_t>(tile * kTileCounters + from);
       const V counters = hn::Add(hn::ShiftLeft<1>(hn::Iota(kTag, 0)), hn::Set(kTag, base));
       PhiloxLanes even = after_two_rounds(counters), odd = after_two_rounds(hn::Add(counters, hn::Set(kTag, 1)));
-      ISTHMUS_UNROLL for (uint32_t round = 2; round < 9; ++round) {
+      ISTHMUS_UNROLL for (uint32_t round = 2; round < kPhiloxRounds - 1; ++round) {
         even.round(keys_[2 * round], keys_[2 * round + 1]);
         odd.round(keys_[2 * round], keys_[2 * round + 1]);
       }
       const V even0 = product0(even), even1 = product1(even), odd0 = product0(odd), odd1 = product1(odd);
-      const V x0 = hn::Xor3(join(PhiloxLanes::swap(even1), odd1), join(even.x1, PhiloxLanes::swap(odd.x1)), keys_[18]);
-      const V x2 = hn::Xor3(join(PhiloxLanes::swap(even0), odd0), join(even.x3, PhiloxLanes::swap(odd.x3)), keys_[19]);
+      const V x0 = hn::Xor3(join(PhiloxLanes::swap(even1), odd1), join(even.x1, PhiloxLanes::swap(odd.x1)), keys_[2 * kPhiloxRounds - 2]);
+      const V x2 = hn::Xor3(join(PhiloxLanes::swap(even0), odd0), join(even.x3, PhiloxLanes::swap(odd.x3)), keys_[2 * kPhiloxRounds - 1]);
       hn::Store(hn::BitCast(d32, x0), d32, words + from);
       hn::Store(hn::BitCast(d32, join(even1, PhiloxLanes::swap(odd1))), d32, words + kTileCounters + from);
       hn::Store(hn::BitCast(d32, x2), d32, words + 2 * kTileCounters + from);
@@ -116,7 +116,7 @@ class Tiles {
     const V second = PhiloxLanes::product(hn::Xor(PhiloxLanes::swap(first), x2_), PhiloxLanes::kFactor1);
     return {hn::Xor(PhiloxLanes::swap(second), x0_), second, hn::Xor(first, key_), x3_};
   }
-  V keys_[20];  // of each round: from memory they cost nothing
+  V keys_[2 * kPhiloxRounds];  // of each round: from memory they cost nothing
   V x0_, x2_, x3_, key_;
 };
 
@@ -152,12 +152,15 @@ class Flip {
  public:
   HWY_INLINE explicit Flip(const Signs& signs) : bytes_(reinterpret_cast<const uint8_t*>(signs.words) + signs.offset / 8) {}
 
-  /// The elements from `index` on, a multiple of kLanes.
-  HWY_INLINE FloatVector operator()(FloatVector v, uint32_t index) const {
+  /// The elements from index + offset on, both multiples of kLanes. Two numbers, so that a constant one becomes part of an address.
+  HWY_INLINE FloatVector operator()(FloatVector v, size_t index, size_t offset) const {
 #if HWY_TARGET <= HWY_AVX3
-    return hn::IfThenElse(hn::LoadMaskBits(FloatTag(), bytes_ + index / 8), hn::Neg(v), v);
+    return hn::IfThenElse(hn::LoadMaskBits(FloatTag(), bytes_ + index / 8 + offset / 8), hn::Neg(v), v);
 #else
-    const uint32_t bits = bytes_[index / 8] >> index % 8 & ((1U << kLanes) - 1);
+    if constexpr (kLanes == 8) {
+      return hn::Xor(v, hn::BitCast(FloatTag(), hn::Load(WordTag(), kLaneSigns.of[bytes_[index / 8 + offset / 8]])));
+    }
+    const uint32_t bits = bytes_[(index + offset) / 8] >> (index + offset) % 8 & ((1U << kLanes) - 1);
     return hn::Xor(v, hn::BitCast(FloatTag(), hn::Load(WordTag(), kLaneSigns.of[bits])));
 #endif
   }
@@ -215,38 +218,38 @@ HWY_INLINE void transform_vectors(V* v) {
 /// Vectors that registers hold beside a few others.
 inline constexpr uint32_t kMost = kLanes == 16 ? 16 : 8;
 
-/// The stages up to kMost vectors; `in(index)` is the element vector there.
+/// The stages up to kMost vectors; in(index, offset) is the element vector at their sum.
 template <class In>
 HWY_INLINE void first_stages(float* to, uint32_t elements, In in) {
   const FloatTag df;
-  for (uint32_t base = 0; base < elements; base += kMost * kLanes) {
+  for (size_t base = 0; base < elements; base += kMost * kLanes) {
     FloatVector v[kMost];
-    ISTHMUS_UNROLL for (uint32_t r = 0; r < kMost; ++r) v[r] = in(base + r * kLanes);
+    ISTHMUS_UNROLL for (uint32_t r = 0; r < kMost; ++r) v[r] = in(base, r * kLanes);
     transform_lanes<kMost>(v);
     transform_vectors<kMost>(v);
     ISTHMUS_UNROLL for (uint32_t r = 0; r < kMost; ++r) hn::Store(v[r], df, to + base + r * kLanes);
   }
 }
 
-/// log2(kRadix) stages from distance `half` on; out(vector, index) stores.
+/// log2(kRadix) stages from distance `half` on; out(vector, index, offset) stores at their sum.
 template <uint32_t kRadix, class Out>
-HWY_INLINE void stages(const float* data, uint32_t elements, uint32_t half, Out out) {
+HWY_INLINE void stages(const float* data, size_t elements, size_t half, Out out) {
   const FloatTag df;
-  for (uint32_t block = 0; block < elements; block += kRadix * half) {
-    for (uint32_t i = block; i < block + half; i += kLanes) {
+  for (size_t block = 0; block < elements; block += kRadix * half) {
+    for (size_t i = block; i < block + half; i += kLanes) {
       FloatVector v[kRadix];
       ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) v[r] = hn::Load(df, data + i + r * half);
       transform_vectors<kRadix>(v);
-      ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) out(v[r], i + r * half);
+      ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) out(v[r], i, r * half);
     }
   }
 }
 
-/// The stages from distance `half` on; out(vector, index) stores every vector, once, after the last.
+/// The stages from distance `half` on; out(vector, index, offset) stores every vector, once, after the last.
 template <class Out>
 HWY_INLINE void other_stages(float* data, uint32_t elements, uint32_t half, Out out) {
   const FloatTag df;
-  const auto keep = [=](FloatVector v, uint32_t index) HWY_ATTR { hn::Store(v, df, data + index); };
+  const auto keep = [=](FloatVector v, size_t index, size_t offset) HWY_ATTR { hn::Store(v, df, data + index + offset); };
   for (; elements / half > kMost; half *= 8) stages<8>(data, elements, half, keep);
   switch (elements / half) {
     case 16:
@@ -262,29 +265,30 @@ HWY_INLINE void other_stages(float* data, uint32_t elements, uint32_t half, Out 
   }
 }
 
-/// H (signs o from * factor), `work` being its scratch; out(vector, index) is given every vector once.
-template <class Out>
-HWY_INLINE void rotate_into(float* work, const float* from, const CodecKey& key, const ThcPlace& place, float factor, Out out) {
+/// Calls transform(in), in(index, offset) being a vector of signs o from * factor.
+template <class Transform>
+HWY_INLINE void with_signs(const float* from, const CodecKey& key, const ThcPlace& place, float factor, const Transform& transform) {
   const FloatTag df;
   const Signs signs(key, place);
   const Flip flip(signs);
+  const auto load = [=](size_t index, size_t offset) HWY_ATTR { return hn::LoadU(df, from + index + offset); };
   if (factor == 1) {
-    first_stages(work, place.elements, [=](uint32_t index) HWY_ATTR { return flip(hn::LoadU(df, from + index), index); });
-  } else {
-    const FloatVector factors = hn::Set(df, factor);
-    first_stages(work, place.elements, [=](uint32_t index) HWY_ATTR { return flip(hn::Mul(hn::LoadU(df, from + index), factors), index); });
+    return transform([=](size_t index, size_t offset) HWY_ATTR { return flip(load(index, offset), index, offset); });
   }
-  other_stages(work, place.elements, kMost * kLanes, out);
+  const FloatVector factors = hn::Set(df, factor);
+  transform([=](size_t index, size_t offset) HWY_ATTR { return flip(hn::Mul(load(index, offset), factors), index, offset); });
 }
 
 inline void rotate(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor) {
   if (place.elements < kMost * kLanes) return scalar::rotate(to, from, key, place, factor);
   const DefaultFloatEnvironment environment(true);
-  rotate_into(to, from, key, place, factor, [=](FloatVector v, uint32_t index) HWY_ATTR { hn::Store(v, FloatTag(), to + index); });
+  with_signs(from, key, place, factor, [&](const auto& in) HWY_ATTR { first_stages(to, place.elements, in); });
+  other_stages(to, place.elements, kMost * kLanes,
+               [=](FloatVector v, size_t index, size_t offset) HWY_ATTR { hn::Store(v, FloatTag(), to + index + offset); });
 }
 
-/// Calls transform(out), which hands every vector of the transform to out(vector, index), once: times the factor, with its signs, it
-/// goes to to[index].
+/// Calls transform(out), which hands every vector of the transform to out(vector, index, offset), once: times the factor, with its signs,
+/// it goes to to[index + offset]. What goes past the caches waits for settle_stores (coding.h).
 template <class Transform>
 HWY_INLINE void put_results(float* to, const CodecKey& key, const ThcPlace& place, float factor, bool past_caches,
                             const Transform& transform) {
@@ -293,16 +297,17 @@ HWY_INLINE void put_results(float* to, const CodecKey& key, const ThcPlace& plac
   const Flip flip(signs);
   const FloatVector factors = hn::Set(df, factor);
   if (past_caches && reinterpret_cast<uintptr_t>(to) % HWY_MAX_BYTES == 0) {
-    transform([=](FloatVector v, uint32_t index) HWY_ATTR { hn::Stream(flip(hn::Mul(v, factors), index), df, to + index); });
-    return hwy::FlushStream();
+    return transform([=](FloatVector v, size_t index, size_t offset)
+                         HWY_ATTR { hn::Stream(flip(hn::Mul(v, factors), index, offset), df, to + index + offset); });
   }
-  transform([=](FloatVector v, uint32_t index) HWY_ATTR { hn::StoreU(flip(hn::Mul(v, factors), index), df, to + index); });
+  transform([=](FloatVector v, size_t index, size_t offset)
+                HWY_ATTR { hn::StoreU(flip(hn::Mul(v, factors), index, offset), df, to + index + offset); });
 }
 
 /// The whole transform, `data` being its scratch, with put_results.
 HWY_INLINE void transform_results(float* to, float* data, const CodecKey& key, const ThcPlace& place, float factor, bool past_caches) {
   const FloatTag df;
-  first_stages(data, place.elements, [=](uint32_t index) HWY_ATTR { return hn::Load(df, data + index); });
+  first_stages(data, place.elements, [=](size_t index, size_t offset) HWY_ATTR { return hn::Load(df, data + index + offset); });
   put_results(to, key, place, factor, past_caches,
               [&](const auto& out) HWY_ATTR { other_stages(data, place.elements, kMost * kLanes, out); });
 }

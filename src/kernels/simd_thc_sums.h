@@ -41,6 +41,19 @@ HWY_INLINE ShortVector multiply_bytes_in_pairs(ByteVector a, ByteVector b) {
 #endif
 }
 
+/// v, negated where `sign` is -1 and not 1, as 16 bits are: the least number stays.
+HWY_INLINE ShortVector with_sign(ShortVector v, ShortVector sign) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::IfThenElse(hn::Lt(sign, hn::Zero(ShortTag())), hn::Neg(v), v);
+#elif HWY_TARGET <= HWY_AVX2
+  return ShortVector{_mm256_sign_epi16(v.raw, sign.raw)};
+#elif HWY_TARGET <= HWY_SSE4
+  return ShortVector{_mm_sign_epi16(v.raw, sign.raw)};
+#else
+  return hn::Mul(v, sign);
+#endif
+}
+
 /// Pairs of elements in 32-bit words, among words at distance kHalf.
 template <uint32_t kHalf>
 HWY_INLINE ShortVector butterfly_words(ShortVector v) {
@@ -61,13 +74,7 @@ HWY_INLINE ShortVector butterfly_words(ShortVector v) {
   return hn::BitCast(d, hn::IfThenElse(is_upper, hn::BitCast(d32, hn::Sub(other, v)), hn::BitCast(d32, hn::Add(v, other))));
 #else
   const ShortVector sign = hn::BitCast(d, hn::IfThenElse(hn::Eq(upper, hn::Zero(d32)), hn::Set(d32, 0x00010001), hn::Set(d32, 0xffffffff)));
-#if HWY_TARGET <= HWY_AVX2
-  return hn::Add(other, ShortVector{_mm256_sign_epi16(v.raw, sign.raw)});
-#elif HWY_TARGET <= HWY_SSE4
-  return hn::Add(other, ShortVector{_mm_sign_epi16(v.raw, sign.raw)});
-#else
-  return hn::Add(other, hn::Mul(v, sign));
-#endif
+  return hn::Add(other, with_sign(v, sign));
 #endif
 }
 
@@ -108,7 +115,7 @@ HWY_INLINE void transform_block(int16_t* to, const uint8_t* src, ShortVector mid
 
 /// A vector's worth of the stages of bit 5 (kHalf 0: sums, 1: differences) and of the blocks' numbers, of which there are kRows.
 template <uint32_t kRows, uint32_t kHalf, class Out>
-HWY_INLINE void transform_rows(const int16_t* from, uint32_t index, Out out) {
+HWY_INLINE void transform_rows(const int16_t* from, size_t index, Out out) {
   const FloatTag df;
   const hn::RebindToSigned<WordTag> di;
   using IntVector = hn::Vec<decltype(di)>;
@@ -120,10 +127,10 @@ HWY_INLINE void transform_rows(const int16_t* from, uint32_t index, Out out) {
     v[row] = hn::ReorderWidenMulAccumulate(di, hn::Load(ShortTag(), from + row * kSumBlock), signs, hn::Zero(di), none);
   }
   transform_vectors<kRows>(v);
-  ISTHMUS_UNROLL for (uint32_t row = 0; row < kRows; ++row) out(hn::ConvertTo(df, v[row]), index + row * kSumBlock);
+  ISTHMUS_UNROLL for (uint32_t row = 0; row < kRows; ++row) out(hn::ConvertTo(df, v[row]), index, row * kSumBlock);
 }
 
-/// The transform of 2 S - middle for kRows blocks of sums. out(vector, index) is given each vector once, cache line by cache line.
+/// The transform of 2 S - middle for kRows blocks of sums. out(vector, index, offset) is given each vector once, cache line by cache line.
 template <uint32_t kRows, class Out>
 HWY_INLINE void transform_sums(const uint8_t* src, uint32_t middle, Out out) {
   HWY_ALIGN int16_t words[kRows * kSumBlock];
@@ -132,8 +139,11 @@ HWY_INLINE void transform_sums(const uint8_t* src, uint32_t middle, Out out) {
     transform_block<0>(words + at, src + at, middles);
     transform_block<1>(words + at + kSumBlock / 2, src + at, middles);
   }
+  const uint8_t* next = src + kRows * kSumBlock;  // what will be read then, most often
   for (uint32_t unit = 0; unit < kUnits; ++unit) {
     for (uint32_t parity = 0; parity < 2; ++parity) {
+      ISTHMUS_UNROLL for (uint32_t line = 0; line < kRows * kSumBlock / (2 * kUnits); line += 64) hwy::Prefetch(next + line);
+      next += kRows * kSumBlock / (2 * kUnits);
       const int16_t* from = words + kSumBlock / 2 * parity + kUnit / 2 * unit;
       const uint32_t index = kUnit * unit + 16 * parity;
       for (uint32_t i = 0; i < 16; i += kLanes) transform_rows<kRows, 0>(from + 2 * i, index + i, out);

@@ -19,8 +19,6 @@ void store(const CodecOutput& out, const float* from);
 float squares(const float* from, uint32_t elements);
 void rotate(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor);
 void unrotate(float* data, const CodecKey& key, const ThcPlace& place, float factor);
-void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
-              const ThcQuantiser& q);
 void encode(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
             const ThcQuantiser& q, const void* next);
 void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,

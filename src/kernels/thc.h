@@ -24,9 +24,9 @@ struct ThcPlace {
 /// Numbers that quantising one group needs; made by thc_group.h.
 struct ThcQuantiser {
   float normaliser;     ///< what elements are multiplied by before they are rotated
-  float factor;         ///< from rotated coordinates to 256ths of a table unit
-  float middle;         ///< 256ths of a table unit at zero
-  float top;            ///< and at +t
+  float factor;         ///< from rotated coordinates to fixed point
+  int32_t shift;        ///< its bits beyond 256ths of a table unit (thc_group.h)
+  uint32_t middle;      ///< 256ths of a table unit at zero; twice as many at +t
   uint8_t stratum;      ///< added to every dither byte
   uint32_t counter[3];  ///< the Philox counter's upper words
 };
@@ -38,10 +38,11 @@ struct ThcKernels {
   void (*store)(const CodecOutput& out, const float* from);
   /// The sum of squares of `elements` floats in a fixed order.
   float (*squares)(const float* from, uint32_t elements);
-  /// to = H (signs o from * factor), unnormalised. `from` may be `to`. What encode quantises, for those who look at coordinates.
+  /// to = H (signs o from * factor), unnormalised. `from` may be `to`. What encode quantises but for rounding, for those who look at it.
   void (*rotate)(float* to, const float* from, const CodecKey& key, const ThcPlace& place, float factor);
-  /// dst = the table indices (room 1) or table values (more) of rotated coordinates, H (signs o from * normaliser) without the
-  /// transform's own factor. `from` may be `work`, which holds anything afterwards. At `next`, if not null, is what will be read then.
+  /// dst = the table indices (room 1) or table values (more) of rotated coordinates, H (signs o from * normaliser) in
+  /// fixed point: hadamard_to_fixed_point. No sum of eight elements times both is beyond 2^31. `from` may be `work`, which holds anything
+  /// afterwards. At `next`, if not null, is what will be read then.
   void (*encode)(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key,
                  const ThcPlace& place, const ThcQuantiser& q, const void* next);
   /// data = signs o (H data) * factor.

@@ -16,15 +16,16 @@
 
 namespace isthmus::kernels {
 
-/// One Philox 4x32-10 block.
+/// One block of Philox 4x32 with kPhiloxRounds.
 struct PhiloxBlock {
   uint32_t word[4];
 };
 
 ISTHMUS_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
-  const r123::Philox4x32::ctr_type counter = {{c0, c1, c2, c3}};
-  const r123::Philox4x32::key_type key = {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}};
-  const auto block = r123::Philox4x32()(counter, key);
+  using Generator = r123::Philox4x32_R<kPhiloxRounds>;
+  const Generator::ctr_type counter = {{c0, c1, c2, c3}};
+  const Generator::key_type key = {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}};
+  const auto block = Generator()(counter, key);
   return {{block[0], block[1], block[2], block[3]}};
 }
 
@@ -58,15 +59,28 @@ ISTHMUS_HOST_DEVICE constexpr uint32_t dither_of(uint32_t word, uint32_t place, 
   return ((word >> (place % 4 * 8)) + stratum) & 0xff;
 }
 
-/// A rotated coordinate in 256ths of a table unit, 0 to 256 granularity, to nearest even.
-ISTHMUS_HOST_DEVICE inline uint32_t fixed_point(float y, float factor, float middle, float top) {
+/// As 16-bit integers saturate, and are negated: the least one stays.
+ISTHMUS_HOST_DEVICE inline float saturated(float value) {
+  const float above = value > -32768.0F ? value : -32768.0F;
+  return above < 32767.0F ? above : 32767.0F;
+}
+ISTHMUS_HOST_DEVICE inline float negated(float value) { return value > -32768.0F ? -value : value; }
+
+/// Fixed point of 16 bits, to nearest even.
+ISTHMUS_HOST_DEVICE inline float fixed_point(float y, float factor) {
   const float scaled = y * factor;
-  const float shifted = scaled + middle;
-  const float above = shifted > 0 ? shifted : 0;
-  const float clamped = above < top ? above : top;
-  const float lever = 8388608.0F;  // 2^23: its unit is one, so the sum is rounded there
-  const float sum = clamped + lever;
-  return __builtin_bit_cast(uint32_t, sum) & 0x7fffff;
+  const float lever = 12582912.0F;  // 1.5 * 2^23: its unit is one, so the sum is rounded there
+  const float sum = saturated(scaled) + lever;
+  return sum - lever;
+}
+
+/// A coordinate in 256ths of a table unit, 0 to 2 middle, from fixed point that has `shift` more bits (fewer if negative): then halves are
+/// rounded up.
+ISTHMUS_HOST_DEVICE inline uint32_t coordinate(float fixed, int32_t shift, uint32_t middle) {
+  const uint32_t more = shift > 0 ? static_cast<uint32_t>(shift) : 0, fewer = shift < 0 ? static_cast<uint32_t>(-shift) : 0;
+  const auto v = static_cast<int32_t>(fixed), bound = static_cast<int32_t>(middle << more >> fewer);
+  const int32_t clamped = v < -bound ? -bound : v > bound ? bound : v;
+  return (static_cast<uint32_t>(clamped * (1 << fewer)) + (middle << more) + (1U << more >> 1)) >> more;
 }
 
 /// The last of `levels` (a power of two) table values that is at most u / 256.
@@ -123,17 +137,45 @@ ISTHMUS_HOST_DEVICE inline void unpack_unit(uint16_t* values, const uint8_t* src
   }
 }
 
-/// The unnormalised Hadamard transform in place, from neighbours to halves.
-ISTHMUS_HOST_DEVICE inline void hadamard(float* data, uint32_t elements) {
-  for (uint32_t half = 1; half < elements; half *= 2) {
-    for (uint32_t block = 0; block < elements; block += 2 * half) {
-      for (uint32_t i = block; i < block + half; ++i) {
-        const float a = data[i], b = data[i + half];
-        data[i] = a + b;
-        data[i + half] = a - b;
-      }
-    }
+/// One stage of the unnormalised Hadamard transform: join(a, b) for elements `half` apart.
+template <class Join>
+ISTHMUS_HOST_DEVICE void hadamard_stage(float* data, uint32_t elements, uint32_t half, const Join& join) {
+  for (uint32_t block = 0; block < elements; block += 2 * half) {
+    for (uint32_t i = block; i < block + half; ++i) join(data[i], data[i + half]);
   }
+}
+
+ISTHMUS_HOST_DEVICE inline void join(float& a, float& b) {
+  const float sum = a + b, difference = a - b;
+  a = sum;
+  b = difference;
+}
+
+ISTHMUS_HOST_DEVICE inline void join_saturated(float& a, float& b) {
+  const float sum = saturated(a + b), difference = saturated(a - b);
+  a = sum;
+  b = difference;
+}
+
+/// The same for neighbours, which vectors add to their negated partners.
+ISTHMUS_HOST_DEVICE inline void join_neighbours(float& a, float& b) {
+  const float sum = saturated(a + b), difference = saturated(a + negated(b));
+  a = sum;
+  b = difference;
+}
+
+/// The transform in place, from neighbours to halves.
+ISTHMUS_HOST_DEVICE inline void hadamard(float* data, uint32_t elements) {
+  for (uint32_t half = 1; half < elements; half *= 2) hadamard_stage(data, elements, half, join);
+}
+
+/// The same for encoders: the stages at distances 8, 16 and 32 as they are, then times `factor` in fixed point, where sums that leave the
+/// range stay at its end.
+ISTHMUS_HOST_DEVICE inline void hadamard_to_fixed_point(float* data, uint32_t elements, float factor) {
+  for (uint32_t half = 8; half < 64; half *= 2) hadamard_stage(data, elements, half, join);
+  for (uint32_t i = 0; i < elements; ++i) data[i] = fixed_point(data[i], factor);
+  for (uint32_t half = 1; half < 8; half *= 2) hadamard_stage(data, elements, half, join_neighbours);
+  for (uint32_t half = 64; half < elements; half *= 2) hadamard_stage(data, elements, half, join_saturated);
 }
 
 /// The sum of squares: 64 sums of every 64th element, then halves onto halves.

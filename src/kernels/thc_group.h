@@ -87,17 +87,34 @@ ISTHMUS_HOST_DEVICE inline double prescale_of(const float* prescale, float own_s
   return low + (high - low) * (at - below);
 }
 
+/// The encoders' fixed point reaches so many times as far as a coordinate that is as large as the scale. A stage's coordinates are sums
+/// with random signs, of squares that add up to at most the group's: one leaves the range with a probability of less than
+/// 2 exp(-kFixedPointReach^2 / 2), 5e-7, however the elements are distributed.
+inline constexpr double kFixedPointReach = 5.5;
+
+/// How many bits it has beyond 256ths of a table unit, as many as that allows and as the middle has room; fewer if negative.
+ISTHMUS_HOST_DEVICE inline int32_t fixed_point_shift(const ThcNumbers& thc) {
+  double reach = kFixedPointReach * 128 * thc.granularity / thc.clamp * double{thc.prescale[codec::Thc::kPrescaleSteps]};
+  uint32_t middle = 128 * thc.granularity;
+  int32_t shift = 0;
+  for (; reach > 32767; reach /= 2) --shift;
+  for (; reach * 2 <= 32767 && middle * 2 <= 32767; reach *= 2, middle *= 2) ++shift;
+  return shift;
+}
+
 /// `before`: how many ranks come before this one, all strata_before together; 0 without strata.
 ISTHMUS_HOST_DEVICE inline ThcQuantiser quantiser(const ThcNumbers& thc, const CodecKey& key, uint32_t elements, uint32_t before,
                                                   float own_scale, float scale) {
   const double granularity = thc.granularity;
-  const double unit = granularity * 128 / thc.clamp / std::sqrt(static_cast<double>(elements));
+  const int32_t shift = fixed_point_shift(thc);
+  const double fixed_point = shift < 0 ? 1.0 / (1 << -shift) : 1 << shift;
+  const double unit = granularity * 128 * fixed_point / thc.clamp / std::sqrt(static_cast<double>(elements));
   const double factor = unit * prescale_of(thc.prescale, own_scale, scale) / (double{normaliser(own_scale)} * double{scale});
   const bool common = has_strata(thc, key);
   return {.normaliser = normaliser(own_scale),
           .factor = static_cast<float>(factor),
-          .middle = static_cast<float>(granularity * 128),
-          .top = static_cast<float>(granularity * 256),
+          .shift = shift,
+          .middle = thc.granularity * 128,
           .stratum = static_cast<uint8_t>(common ? before * 256 / key.ranks : 0),
           .counter = {low_counter(key.op), common ? 0 : key.rank,
                       stream_counter(common ? Stream::common_dither : Stream::private_dither, key.op)}};

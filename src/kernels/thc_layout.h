@@ -21,6 +21,10 @@ inline constexpr uint32_t kDitherTile = kTileWords * 4;  ///< elements whose dit
 /// Elements whose rounding to bfloat16 is one tile: first the lower halves of all words, then the upper ones.
 inline constexpr uint32_t kRoundingTile = kTileWords * 2;
 
+/// Rounds of Philox. Seven pass every test of BigCrush (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11, section 4);
+/// ten would add a twelfth to what encoding takes.
+inline constexpr uint32_t kPhiloxRounds = 7;
+
 /// Separate domains of the generator. Signs, common dither and strata are the same on every rank.
 enum class Stream : uint32_t { signs = 1, common_dither, private_dither, strata, rounding };
 

@@ -93,16 +93,18 @@ void unrotate(float* data, const CodecKey& key, const ThcPlace& place, float fac
   flip_signs(data, key, place);
 }
 
+namespace {
+
+/// `from`: coordinates in fixed point.
 void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
               const ThcQuantiser& q) {
-  const DefaultFloatEnvironment environment(true);
   uint16_t values[codec::kUnitElements];
   uint32_t words[kTileWords];
   for (uint32_t unit = 0; unit < place.elements; unit += codec::kUnitElements) {
     const uint64_t position = place.position + unit;
     if (unit == 0 || position % kDitherTile == 0) philox_tile(words, key.seed, position / kDitherTile, q.counter);
     for (uint32_t at = 0; at < codec::kUnitElements; ++at) {
-      const uint32_t u = fixed_point(from[unit + element_at(at)], q.factor, q.middle, q.top);
+      const uint32_t u = coordinate(from[unit + element_at(at)], q.shift, q.middle);
       const uint32_t dither = dither_of(words[dither_word(position, at / 4)], at, q.stratum);
       const uint32_t index = quantise_one(u, dither, thc.table.data(), thc.gap.data(), thc.levels());
       values[at] = static_cast<uint16_t>(room > 1 ? thc.table[index] : index);
@@ -112,9 +114,14 @@ void quantise(uint8_t* dst, uint32_t room, const float* from, const codec::Thc& 
   }
 }
 
+}  // namespace
+
 void encode(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
             const ThcQuantiser& q, const void* /*next*/) {
-  rotate(work, from, key, place, q.normaliser);
+  const DefaultFloatEnvironment environment(true);
+  for (uint32_t i = 0; i < place.elements; ++i) work[i] = from[i] * q.normaliser;
+  flip_signs(work, key, place);
+  hadamard_to_fixed_point(work, place.elements, q.factor);
   quantise(dst, room, work, thc, key, place, q);
 }
 

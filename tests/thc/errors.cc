@@ -68,7 +68,10 @@ void published_rows(Report& report) {
     const Vectors inputs = make_data(row.data, row.ranks, kElements, 7);
     for (size_t c = 0; c < kColumns.size(); ++c) {
       const Ranks ranks({.config = kColumns[c].config}, row.ranks);
-      const double measured = nmse(ranks.average(inputs, 1), inputs);
+      // Where all ranks have the same, clamped coordinates make most of the error, and one draw has few of them.
+      const uint32_t draws = row.data == Data::gauss_same ? 4 : 1;
+      double measured = 0;
+      for (uint32_t draw = 1; draw <= draws; ++draw) measured += nmse(ranks.average(inputs, draw), inputs) / draws;
       const std::string what = fmt::format("{}, {} ranks, {}", name_of(row.data), row.ranks, kColumns[c].name);
       if (is_heavy(row.data)) {
         report.within_factor(what, row.figures[c].value, measured, 1.5);

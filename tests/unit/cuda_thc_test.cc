@@ -200,13 +200,13 @@ TEST(CudaThc, StepsQuantiseAsTheDefinition) {
     const ThcTables tables = tables_of(**thc);
     ThcShared shared = {};
     std::copy(std::begin(tables.steps), std::end(tables.steps), shared.steps);
-    shared.quantiser = {
-        .normaliser = 1, .factor = 1, .middle = 0, .top = static_cast<float>(granularity * 256), .stratum = 0, .counter = {}};
+    shared.quantiser = {.normaliser = 1, .factor = 1, .shift = 0, .middle = granularity * 128, .stratum = 0, .counter = {}};
     for (uint32_t u = 0; u <= granularity * 256; ++u) {
       for (uint32_t dither = 0; dither<256; dither += granularity> 100 ? 5 : 1) {
         const uint32_t index = kernels::quantise_one(u, dither, (*thc)->table.data(), (*thc)->gap.data(), (*thc)->levels());
-        ASSERT_EQ(quantised(shared, static_cast<float>(u), dither, 0, true), index) << u << " " << dither;
-        ASSERT_EQ(quantised(shared, static_cast<float>(u), dither, 0, false), (*thc)->table[index]) << u << " " << dither;
+        const float fixed = static_cast<float>(u) - static_cast<float>(granularity * 128);
+        ASSERT_EQ(quantised(shared, fixed, dither, 0, true), index) << u << " " << dither;
+        ASSERT_EQ(quantised(shared, fixed, dither, 0, false), (*thc)->table[index]) << u << " " << dither;
       }
     }
   }

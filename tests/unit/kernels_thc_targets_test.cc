@@ -134,12 +134,14 @@ TEST_P(KernelsThcTargets, SquaresAndRotations) {
 constexpr std::pair<uint32_t, uint32_t> kTables[] = {{2, 3},  {2, 30}, {2, 255}, {3, 7},  {3, 30}, {3, 255}, {4, 15},  {4, 16},  {4, 21},
                                                      {4, 30}, {4, 31}, {4, 32},  {4, 51}, {4, 63}, {4, 85},  {4, 127}, {4, 255}, {8, 255}};
 
-/// A quantiser that makes some coordinates leave the table at both ends.
+/// A quantiser that makes some coordinates leave the table at both ends, and with many bits some sums leave 16.
 ThcQuantiser quantiser_for(CounterRng& rng, uint32_t granularity, float normaliser, double deviation) {
+  int32_t shift = static_cast<int32_t>(rng.below(6)) - 2;
+  while (shift > 0 && granularity * 128 << shift > 32767) --shift;
   return {.normaliser = normaliser,
-          .factor = static_cast<float>(70.0 * granularity / deviation / normaliser),
-          .middle = static_cast<float>(granularity * 128),
-          .top = static_cast<float>(granularity * 256),
+          .factor = static_cast<float>(70.0 * granularity / deviation / normaliser * std::exp2(shift)),
+          .shift = shift,
+          .middle = granularity * 128,
           .stratum = static_cast<uint8_t>(rng.next_u64()),
           .counter = {1, 2, static_cast<uint32_t>(rng.next_u64())}};
 }
