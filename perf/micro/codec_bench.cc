@@ -18,6 +18,7 @@ namespace isthmus::kernels {
 namespace {
 
 constexpr size_t kElements = 16 << 20;
+constexpr size_t kBite = 64 << 10;
 
 struct Work {
   alignas(64) float data[codec::kMaxGroup];
@@ -44,10 +45,14 @@ struct World {
     std::memset(sum.get(), 1, kElements);
   }
   [[nodiscard]] CodecKey key() const { return {.seed = 7, .op = 3, .rank = 1, .ranks = thc->ranks}; }
+  /// As the engine goes through a cell: results that went past the caches are settled every kBite elements.
   template <class Function>
   void for_groups(const Function& function) const {
     const uint32_t group = thc->config.group;
-    for (size_t first = 0; first < kElements; first += group) function(first, ThcPlace{.position = first, .elements = group});
+    for (size_t first = 0; first < kElements; first += group) {
+      function(first, ThcPlace{.position = first, .elements = group});
+      if ((first + group) % kBite == 0) settle_stores();
+    }
   }
   [[nodiscard]] CodecInput input(size_t first) const {
     const uint32_t group = thc->config.group;
@@ -109,6 +114,7 @@ void decode_pieces(const World& world, const Target& target, Work& work, const c
                              .count = codec::kPieceElements,
                              .past_caches = true};
     baseline_decode(target, codec, out, encoded + codec.encoded_bytes(codec, first, 1), work.data);
+    if ((first + codec::kPieceElements) % kBite == 0) settle_stores();
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the arithmetic of every codec is given: elements in user memory, and what the random numbers of a call depend on. Filled by
-// exec/, read by thc.h and baseline.h. Plain values; pointers may have any alignment.
+// exec/, read by thc.h and baseline.h. Plain values, whose pointers may have any alignment, and the fence that exec/ puts behind results.
 #pragma once
 
 #include <cstddef>

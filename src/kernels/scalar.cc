@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar target: the plain loops over arithmetic.h that define every result. Called through its table; nothing can fail.
+// The scalar target: the plain loops over arithmetic.h that define every result. Called through its table; and the
+// fence behind results that went past the caches, called by exec/. Nothing can fail.
 #include <hwy/cache_control.h>
 
 #include <cstring>

@@ -3,8 +3,6 @@
 // there for what that forbids). Results equal baseline_arithmetic.h bit for bit. Nothing here can fail.
 #pragma once
 
-#include <hwy/cache_control.h>
-
 #include <cstring>
 
 #include "kernels/baseline_layout.h"

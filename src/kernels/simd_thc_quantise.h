@@ -128,7 +128,7 @@ HWY_INLINE void transform_quarters(ShortVector* v) {
     ISTHMUS_UNROLL for (uint32_t i = 0; i < kVectors; ++i) v[i] = butterfly_shorts<8>(v[i]);
   } else {
     ISTHMUS_UNROLL for (uint32_t i = 0; i < kVectors; i += 4) {
-      for (uint32_t half = 0; half < 2; ++half) {
+      ISTHMUS_UNROLL for (uint32_t half = 0; half < 2; ++half) {
         const ShortVector a = v[i + half], b = v[i + 2 + half];
         v[i + half] = hn::SaturatedAdd(a, b);
         v[i + 2 + half] = hn::SaturatedAdd(a, hn::Neg(b));

@@ -4,7 +4,6 @@
 // thc_arithmetic.h bit for bit. Nothing here can fail.
 #pragma once
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/float_environment.h"
@@ -159,9 +158,10 @@ class Flip {
 #else
     if constexpr (kLanes == 8) {
       return hn::Xor(v, hn::BitCast(FloatTag(), hn::Load(WordTag(), kLaneSigns.of[bytes_[index / 8 + offset / 8]])));
+    } else {
+      const uint32_t bits = bytes_[(index + offset) / 8] >> (index + offset) % 8 & ((1U << kLanes) - 1);
+      return hn::Xor(v, hn::BitCast(FloatTag(), hn::Load(WordTag(), kLaneSigns.of[bits])));
     }
-    const uint32_t bits = bytes_[(index + offset) / 8] >> (index + offset) % 8 & ((1U << kLanes) - 1);
-    return hn::Xor(v, hn::BitCast(FloatTag(), hn::Load(WordTag(), kLaneSigns.of[bits])));
 #endif
   }
 

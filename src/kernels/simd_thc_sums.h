@@ -8,6 +8,8 @@
 // unit.
 #pragma once
 
+#include <hwy/cache_control.h>
+
 #include "kernels/simd_thc_rotate.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -89,7 +89,7 @@ ISTHMUS_HOST_DEVICE inline double prescale_of(const float* prescale, float own_s
 
 /// The encoders' fixed point reaches so many times as far as a coordinate that is as large as the scale. A stage's coordinates are sums
 /// with random signs, of squares that add up to at most the group's: one leaves the range with a probability of less than
-/// 2 exp(-kFixedPointReach^2 / 2), 5e-7, however the elements are distributed.
+/// 2 exp(-kFixedPointReach^2 / 2), 6e-7, however the elements are distributed.
 inline constexpr double kFixedPointReach = 5.5;
 
 /// How many bits it has beyond 256ths of a table unit, as many as that allows and as the middle has room; fewer if negative.

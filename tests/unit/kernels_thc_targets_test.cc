@@ -136,7 +136,7 @@ constexpr std::pair<uint32_t, uint32_t> kTables[] = {{2, 3},  {2, 30}, {2, 255},
 
 /// A quantiser that makes some coordinates leave the table at both ends, and with many bits some sums leave 16.
 ThcQuantiser quantiser_for(CounterRng& rng, uint32_t granularity, float normaliser, double deviation) {
-  int32_t shift = static_cast<int32_t>(rng.below(6)) - 2;
+  int32_t shift = static_cast<int32_t>(rng.below(10)) - 3;
   while (shift > 0 && granularity * 128 << shift > 32767) --shift;
   return {.normaliser = normaliser,
           .factor = static_cast<float>(70.0 * granularity / deviation / normaliser * std::exp2(shift)),
