@@ -322,9 +322,10 @@ bool fail(const char* what) {
   return false;
 }
 
-isthmusAggregatorConfig_t config_for(const std::string& address, int rank, int ranks) {
+/// `address` must outlive the configuration.
+isthmusAggregatorConfig_t config_for(const char* address, int rank, int ranks) {
   isthmusAggregatorConfig_t config = ISTHMUS_AGGREGATOR_CONFIG_INITIALIZER;
-  config.address = address.c_str();
+  config.address = address;
   config.rank = rank;
   config.ranks = ranks;
   config.secretFile = g_secret.c_str();
@@ -363,7 +364,7 @@ TEST(AggregatorCalls, SumInPlaceAndApart) {
   children.reserve(3);
   for (int rank = 0; rank < 3; ++rank) {
     children.push_back(in_child([&] {
-      const isthmusAggregatorConfig_t config = config_for(server.address(), rank, 3);
+      const isthmusAggregatorConfig_t config = config_for(server.address().c_str(), rank, 3);
       isthmusAggregator_t aggregator = nullptr;
       if (isthmusAggregatorConnect(&aggregator, &config) != ncclSuccess) return fail("connect");
       const std::vector<float> mine = vector_of(rank);
@@ -398,11 +399,11 @@ TEST(AggregatorCalls, WrongArgumentsAreRefusedAndLeaveEverythingAsItWas) {
     bool good = refuses(isthmusAggregatorConnect(nullptr, &config), "NULL");
     good &= refuses(isthmusAggregatorConnect(&aggregator, nullptr), "ISTHMUS_AGGREGATOR_CONFIG_INITIALIZER");
     good &= refuses(isthmusAggregatorConnect(&aggregator, &config), "address is NULL");
-    config = config_for(server.address(), 1, 1);
+    config = config_for(server.address().c_str(), 1, 1);
     good &= refuses(isthmusAggregatorConnect(&aggregator, &config), "rank 1 of 1 ranks");
     config = config_for("nowhere", 0, 1);
     good &= refuses(isthmusAggregatorConnect(&aggregator, &config), "host:port");
-    config = config_for(server.address(), 0, 1);
+    config = config_for(server.address().c_str(), 0, 1);
     config.codec = "zip";
     good &= refuses(isthmusAggregatorConnect(&aggregator, &config), "does not begin with thc");
     config.codec = nullptr;
@@ -436,7 +437,7 @@ TEST(AggregatorCalls, FailuresSayWhatAndTheNextCallConnectsAgain) {
     isthmusAggregator_t aggregator = nullptr;
     if (isthmusAggregatorConnect(&aggregator, &config) != ncclRemoteError) return fail("nobody there");
     if (std::strstr(ncclGetLastError(nullptr), "could not reach the aggregator within 200 ms") == nullptr) return fail("the reason");
-    config = config_for(server.address(), 0, 2);
+    config = config_for(server.address().c_str(), 0, 2);
     if (isthmusAggregatorConnect(&aggregator, &config) != ncclSuccess) return fail("connect");
     isthmusAggregator_t twin = nullptr;
     if (isthmusAggregatorConnect(&twin, &config) != ncclInvalidUsage) return fail("taken");

@@ -15,6 +15,12 @@ ISTHMUS = ""
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def clean() -> dict[str, str]:
+    """The environment without what says where this is. HWLOC_COMPONENTS is the test runner's."""
+    said = ("ISTHMUS_", "SLURM_", "HWLOC_")
+    return {name: value for name, value in os.environ.items() if name == "HWLOC_COMPONENTS" or not name.startswith(said)}
+
+
 class Topo(unittest.TestCase):
     def setUp(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
@@ -27,9 +33,8 @@ class Topo(unittest.TestCase):
         return str(path)
 
     def run_topo(self, *words: str, ranks: int = 0, **environment: str) -> subprocess.CompletedProcess:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("ISTHMUS_", "SLURM_", "HWLOC_"))}
         start = [ISTHMUS, "run", "-n", str(ranks), "--"] if ranks else []
-        return subprocess.run(start + [ISTHMUS, "topo", *words], env=clean | environment, capture_output=True, text=True, timeout=50)
+        return subprocess.run(start + [ISTHMUS, "topo", *words], env=clean() | environment, capture_output=True, text=True, timeout=50)
 
     def ranks_at(self, places: list[dict[str, str]], *words: str) -> subprocess.CompletedProcess:
         """A job whose rank r has places[r] in its environment, each on a host of its own."""
@@ -37,9 +42,8 @@ class Topo(unittest.TestCase):
         for rank, place in enumerate(places):
             lines.append(f"{rank}) export ISTHMUS_HOSTID=h{rank} " + " ".join(f"{name}='{value}'" for name, value in place.items()) + ";;")
         script = self.path("rank.sh", "\n".join([*lines, "esac", 'exec "$@"', ""]))
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("ISTHMUS_", "SLURM_", "HWLOC_"))}
         command = [ISTHMUS, "run", "-n", str(len(places)), "--", "/bin/sh", script, ISTHMUS, "topo", *words]
-        return subprocess.run(command, env=clean, capture_output=True, text=True, timeout=50)
+        return subprocess.run(command, env=clean(), capture_output=True, text=True, timeout=50)
 
     def test_alone(self) -> None:
         ended = self.run_topo(ISTHMUS_SITE="fra1", ISTHMUS_REGION="eu")
