@@ -43,6 +43,15 @@ Neighbours Sites::chain_from(int32_t root) const {
   return chain;
 }
 
+Sites::Charges Sites::charges() const {
+  Charges result(members[own].size());
+  for (auto& positions : result) positions.reserve(place_of.size() / result.size() + 1);
+  for (size_t position = 0; position < place_of.size(); ++position) {
+    result[static_cast<size_t>(place_of[position] % size_of(own))].push_back(static_cast<int32_t>(position));
+  }
+  return result;
+}
+
 std::vector<size_t> Sites::others() const {
   std::vector<size_t> result;
   result.reserve(members.size());

@@ -12,6 +12,8 @@ namespace isthmus::collectives {
 
 /// Shape::sites, and this rank's place in them.
 struct Sites {
+  using Charges = std::vector<std::vector<int32_t>>;
+
   std::vector<std::vector<int32_t>> members;  ///< positions by site; sites in the order of their first positions
   std::vector<size_t> site_of;                ///< by position
   std::vector<int32_t> place_of;              ///< by position: its index among its site's members
@@ -30,6 +32,9 @@ struct Sites {
   [[nodiscard]] Group across(const std::vector<int32_t>& counterparts) const;
   /// A chain of all positions from the root on that stays at each site until all its members have come, the root's first.
   [[nodiscard]] Neighbours chain_from(int32_t root) const;
+  /// For each member of the own site the positions, of all sites, whose blocks it handles there: those that have its place, counted
+  /// around.
+  [[nodiscard]] Charges charges() const;
   /// The other sites, starting from the one before this rank's: the order in which their messages are expected.
   [[nodiscard]] std::vector<size_t> others() const;
 };

@@ -28,14 +28,15 @@ void tell_own(Builder& b, const Sites& sites, const Chunk& own, Chunks out) {
 }
 
 /// One cell of each of the other sites' blocks: those that come to this rank go on to its site, the others come from its members.
-void tell_others(Builder& b, const Sites& sites, Chunks out) {
+void tell_others(Builder& b, const Sites& sites, const Sites::Charges& charges, Chunks out) {
   const Group inside = sites.inside();
   for (int32_t distance = 1; distance <= inside.size; ++distance) {
     const int32_t home = inside.wrap(sites.place + distance);
-    for (size_t block = 0; block < out.size(); ++block) {
-      if (sites.site_of[block] == sites.own || sites.place_of[block] % inside.size != home) continue;
+    for (const int32_t from : charges[static_cast<size_t>(home)]) {
+      const auto block = static_cast<size_t>(from);
+      if (sites.site_of[block] == sites.own) continue;
       b.level(1);
-      if (home == sites.place) b.recv(static_cast<int32_t>(block), out[block]);
+      if (home == sites.place) b.recv(from, out[block]);
       b.level(0);
       star_broadcast(b, inside, home, out[block]);
     }
@@ -47,10 +48,11 @@ void emit(const Shape& shape, Builder& b) {
   b.split(shape.segments, kCellAlign);
   const std::vector<Chunk> out = shares(b.out(0, b.cells()), shape.group.size);
   const Chunk own = own_block(shape, b);
+  const Sites::Charges charges = sites.charges();
   pipelined(
       shape.segments, [&](uint32_t at) { send_across(b, sites, cell_of(own, at)); },
       [&](uint32_t at) { tell_own(b, sites, cell_of(own, at), cells_of(out, at)); },
-      [&](uint32_t at) { tell_others(b, sites, cells_of(out, at)); });
+      [&](uint32_t at) { tell_others(b, sites, charges, cells_of(out, at)); });
 }
 
 }  // namespace

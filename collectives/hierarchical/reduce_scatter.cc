@@ -26,13 +26,13 @@ std::vector<Chunk> room_for_sums(Builder& b, const Sites& sites, Chunks in, cons
 }
 
 /// One cell of each block is added up inside. Blocks go by the member that adds them, so that two members agree on the order of messages.
-void gather(Builder& b, const Sites& sites, Chunks in, Chunks sums) {
+void gather(Builder& b, const Sites& sites, const Sites::Charges& charges, Chunks in, Chunks sums) {
   const Group inside = sites.inside();
   if (inside.size == 1) return;
   for (int32_t distance = 1; distance <= inside.size; ++distance) {
     const int32_t home = inside.wrap(sites.place + distance);
-    for (size_t block = 0; block < in.size(); ++block) {
-      if (home_of(sites, sites.own, block) == home) star_reduce(b, inside, home, in[block], sums[block]);
+    for (const int32_t block : charges[static_cast<size_t>(home)]) {
+      star_reduce(b, inside, home, in[static_cast<size_t>(block)], sums[static_cast<size_t>(block)]);
     }
   }
 }
@@ -67,8 +67,9 @@ void emit(const Shape& shape, Builder& b) {
   const Chunk own = b.out(in[me].begin, in[me].end);
   const std::vector<Chunk> sums = room_for_sums(b, sites, in, own);
   const Chunk& partial = sites.size_of(sites.own) == 1 ? in[me] : own;
+  const Sites::Charges charges = sites.charges();
   pipelined(
-      shape.segments, [&](uint32_t at) { gather(b, sites, cells_of(in, at), cells_of(sums, at)); },
+      shape.segments, [&](uint32_t at) { gather(b, sites, charges, cells_of(in, at), cells_of(sums, at)); },
       [&](uint32_t at) { send_across(b, sites, cells_of(sums, at)); },
       [&](uint32_t at) { add_across(b, sites, me, cell_of(partial, at), cell_of(own, at)); });
 }
