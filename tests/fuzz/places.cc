@@ -37,8 +37,8 @@ void run(Input input) {
 
 std::vector<Bytes> seeds() {
   return {tagged('f', to_bytes(R"({"schema": "isthmus.topology/1", "places": {"a*": "eu/fra1/r1", "10.1.0.0/16": "/x"}})")),
-          tagged('f', to_bytes("# here\nREGION=eu\nSITE='a'\n")), tagged('s', to_bytes("core.leaf.node")),
-          tagged('k', to_bytes("app=\"a\\\"b\"\ntopology.kubernetes.io/zone=\"z\"\n"))};
+          tagged('f', to_bytes("# here\nREGION=eu\nSITE='a'\n")), tagged('f', to_bytes(R"({"places": 1e999})")),
+          tagged('s', to_bytes("core.leaf.node")), tagged('k', to_bytes("app=\"a\\\"b\"\ntopology.kubernetes.io/zone=\"z\"\n"))};
 }
 
 }  // namespace isthmus::fuzz

@@ -85,6 +85,7 @@ TEST(PlaceFile, LinesAboutThisHost) {
 TEST(PlaceFile, RefusesWithTheLineOrTheField) {
   const auto error = [](const std::string& file) { return said(file, self("a")); };
   EXPECT_THAT(error("{\n  \"schema\": oops\n}"), AllOf(HasSubstr("error: parse error at line 2"), HasSubstr("column")));
+  EXPECT_THAT(error(R"({"schema": 1E562})"), HasSubstr("number overflow parsing '1E562'"));
   EXPECT_THAT(error(R"({"places": {}})"), HasSubstr(R"(schema must be "isthmus.topology/1")"));
   EXPECT_THAT(error(R"({"schema": "isthmus.topology/2", "places": {}})"), HasSubstr("schema must be"));
   EXPECT_THAT(error(R"({"schema": "isthmus.topology/1", "hosts": {}})"), HasSubstr("'hosts' is not known"));

@@ -68,7 +68,7 @@ class Repetitions {
 };
 
 /// The library's words without its own number in front: "parse error at line 3, column 7: ...".
-std::string reason_of(const Json::parse_error& error) {
+std::string reason_of(const Json::exception& error) {
   const std::string_view text = error.what();
   const size_t end = text.find("] ");
   return std::string(end == std::string_view::npos ? text : text.substr(end + 2));
@@ -79,7 +79,7 @@ Result<PlaceFile> parse_json(std::string_view text) {
   Repetitions repetitions;
   try {
     document = Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) { return repetitions(depth, event, parsed); });
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {  // numbers that no double holds are no parse error
     return invalid_argument(reason_of(error));
   }
   if (!repetitions.first().empty()) return invalid_argument(fmt::format("places: '{}' is there twice; remove one", repetitions.first()));
