@@ -141,6 +141,7 @@ HWY_INLINE void transform_quarters(ShortVector* v) {
 template <class In>
 HWY_INLINE void units_to_shorts(int16_t* to, uint32_t elements, float factor, In in) {
   constexpr uint32_t kVectors = kUnit / kLanes, kQuarter = kVectors / 4;
+  constexpr uint32_t kFrom = kLanes < 8 ? 8 / kLanes : 1;  // vectors whose elements are 8 apart
   const FloatVector factors = hn::Set(FloatTag(), factor);
   for (size_t base = 0; base < elements; base += kUnit) {
     FloatVector v[kVectors];
@@ -150,7 +151,7 @@ HWY_INLINE void units_to_shorts(int16_t* to, uint32_t elements, float factor, In
       ISTHMUS_UNROLL for (uint32_t r = 0; r < kVectors; ++r) v[r] = butterfly_lanes<8>(v[r]);
     }
 #endif
-    transform_vectors < kVectors, kLanes<8 ? 8 / kLanes : 1>(v);
+    transform_vectors<kVectors, kFrom>(v);
     ISTHMUS_UNROLL for (uint32_t r = 0; r < kVectors; ++r) v[r] = hn::Mul(v[r], factors);
     ShortVector shorts[2 * kQuarter];
     ISTHMUS_UNROLL for (uint32_t j = 0; j < kQuarter; ++j) {
@@ -162,40 +163,13 @@ HWY_INLINE void units_to_shorts(int16_t* to, uint32_t elements, float factor, In
   }
 }
 
-/// Stages among kRadix vectors whose sums stay in their range.
-template <uint32_t kRadix>
-HWY_INLINE void transform_saturated(ShortVector* v) {
-  if constexpr (kRadix > 1) {
-    transform_saturated<kRadix / 2>(v);
-    transform_saturated<kRadix / 2>(v + kRadix / 2);
-    ISTHMUS_UNROLL for (uint32_t i = 0; i < kRadix / 2; ++i) {
-      const ShortVector a = v[i], b = v[i + kRadix / 2];
-      v[i] = hn::SaturatedAdd(a, b);
-      v[i + kRadix / 2] = hn::SaturatedSub(a, b);
-    }
-  }
-}
-
-/// log2(kRadix) stages from distance `half` on.
-template <uint32_t kRadix>
-HWY_INLINE void join_shorts(int16_t* data, size_t elements, size_t half) {
-  const ShortTag d;
-  for (size_t block = 0; block < elements; block += kRadix * half) {
-    for (size_t i = block; i < block + half; i += kShorts) {
-      ShortVector v[kRadix];
-      ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) v[r] = hn::Load(d, data + i + r * half);
-      transform_saturated<kRadix>(v);
-      ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) hn::Store(v[r], d, data + i + r * half);
-    }
-  }
-}
-
 /// The stages from unit to unit.
 HWY_INLINE void join_units(int16_t* data, uint32_t elements) {
+  const auto keep = [=](ShortVector v, size_t index, size_t offset) HWY_ATTR { hn::Store(v, ShortTag(), data + index + offset); };
   uint32_t half = kUnit;
-  for (; elements / half >= 8; half *= 8) join_shorts<8>(data, elements, half);
-  if (elements / half == 4) join_shorts<4>(data, elements, half);
-  if (elements / half == 2) join_shorts<2>(data, elements, half);
+  for (; elements / half >= 8; half *= 8) stages<8, Saturating>(data, elements, half, keep);
+  if (elements / half == 4) stages<4, Saturating>(data, elements, half, keep);
+  if (elements / half == 2) stages<2, Saturating>(data, elements, half, keep);
 }
 
 /// Fixed point that lacks bits, to as many as coordinates have. Only wide tables need it.

@@ -201,17 +201,31 @@ HWY_INLINE void transform_lanes(FloatVector* v) {
   }
 }
 
+/// How two vectors become their sum and their difference.
+struct Plain {
+  template <class V>
+  static HWY_INLINE void join(V& a, V& b) {
+    const V sum = hn::Add(a, b);
+    b = hn::Sub(a, b);
+    a = sum;
+  }
+};
+struct Saturating {
+  template <class V>
+  static HWY_INLINE void join(V& a, V& b) {
+    const V sum = hn::SaturatedAdd(a, b);
+    b = hn::SaturatedSub(a, b);
+    a = sum;
+  }
+};
+
 /// kRadix vectors, floats or integers, among each other, from distance kFrom on.
-template <uint32_t kRadix, uint32_t kFrom = 1, class V>
+template <uint32_t kRadix, uint32_t kFrom = 1, class Pairs = Plain, class V>
 HWY_INLINE void transform_vectors(V* v) {
   if constexpr (kRadix > kFrom) {
-    transform_vectors<kRadix / 2, kFrom>(v);
-    transform_vectors<kRadix / 2, kFrom>(v + kRadix / 2);
-    ISTHMUS_UNROLL for (uint32_t i = 0; i < kRadix / 2; ++i) {
-      const V a = v[i], b = v[i + kRadix / 2];
-      v[i] = hn::Add(a, b);
-      v[i + kRadix / 2] = hn::Sub(a, b);
-    }
+    transform_vectors<kRadix / 2, kFrom, Pairs>(v);
+    transform_vectors<kRadix / 2, kFrom, Pairs>(v + kRadix / 2);
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < kRadix / 2; ++i) Pairs::join(v[i], v[i + kRadix / 2]);
   }
 }
 
@@ -232,14 +246,14 @@ HWY_INLINE void first_stages(float* to, uint32_t elements, In in) {
 }
 
 /// log2(kRadix) stages from distance `half` on; out(vector, index, offset) stores at their sum.
-template <uint32_t kRadix, class Out>
-HWY_INLINE void stages(const float* data, size_t elements, size_t half, Out out) {
-  const FloatTag df;
+template <uint32_t kRadix, class Pairs = Plain, class T, class Out>
+HWY_INLINE void stages(const T* data, size_t elements, size_t half, Out out) {
+  const hn::ScalableTag<T> d;
   for (size_t block = 0; block < elements; block += kRadix * half) {
-    for (size_t i = block; i < block + half; i += kLanes) {
-      FloatVector v[kRadix];
-      ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) v[r] = hn::Load(df, data + i + r * half);
-      transform_vectors<kRadix>(v);
+    for (size_t i = block; i < block + half; i += HWY_MAX_BYTES / sizeof(T)) {
+      hn::Vec<decltype(d)> v[kRadix];
+      ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) v[r] = hn::Load(d, data + i + r * half);
+      transform_vectors<kRadix, 1, Pairs>(v);
       ISTHMUS_UNROLL for (uint32_t r = 0; r < kRadix; ++r) out(v[r], i, r * half);
     }
   }
