@@ -7,6 +7,8 @@ with the command whenever the kernel refuses something.
                   ├─ bridge site0 ─ up0/core0 ─ bridge core ─ core1/up1 ─ bridge site1 ─┤
     h1 ──eth0/h1──┘      shaped: up0 outwards, core0 inwards   └──h3/eth0── h3
 
+Links with delay, jitter or loss are linkemu's: up0, up1, ... are its TAP devices, and it is the core.
+
 A host has mount, uts, ipc and network namespaces of its own, and in them its own /dev/shm, boot id, host name, /etc/hosts and /sys.
 Without all of these, message-passing libraries find out that they share a machine, and leave the network alone.
 """
@@ -19,6 +21,7 @@ import subprocess
 import uuid
 from typing import Callable
 
+from emulator import QUEUE_PACKETS, Emulator, device_of, dropped_before
 from layout import SUBNET, Host, Link, hosts_file, sites_of
 
 SHARED_MEMORY_SIZE = "1g"
@@ -69,10 +72,12 @@ def enter_command(pid: int, words: list[str], directory: str) -> list[str]:
 
 
 class Fabric:
-    """`congestion`: the congestion control of the hosts' connections, '' for the system's."""
+    """`congestion`: the congestion control of the hosts' connections, '' for the system's. `script`: linkemu's timed changes."""
 
-    def __init__(self, hosts: list[Host], link: Link, congestion: str = "cubic"):
+    def __init__(self, hosts: list[Host], link: Link, congestion: str = "cubic", script: str = ""):
         self.hosts, self.link, self._congestion = hosts, link, congestion
+        self.emulator: Emulator | None = None
+        self._script, self._report = script, {}
         self._holders = {host.name: _start_holder() for host in hosts}
         self._make_sites()
         for host in hosts:
@@ -84,9 +89,20 @@ class Fabric:
         return {name: holder.pid for name, holder in self._holders.items()}
 
     def counters(self) -> dict[int, Counters]:
-        """Of each site's uplink; empty if there is only one site."""
+        """Of each site's uplink; empty if there is only one site. Ends the emulator, if there is one."""
         sites = sites_of(self.hosts)
-        return {site: _counters(site) for site in sites} if len(sites) > 1 else {}
+        if len(sites) < 2:
+            return {}
+        if self.emulator is None:
+            return {site: _counters(site, _dropped_by_kernel(site)) for site in sites}
+        counters = {site: _counters(site, dropped_before(site)) for site in sites}  # the devices go away with linkemu
+        self._report = self.emulator.finish()
+        return {site: dataclasses.replace(now, dropped_packets=now.dropped_packets + sum(
+            link["dropped"]["frames"] for name, link in self.links().items() if name.startswith(f"site{site}->"))) for site, now in counters.items()}
+
+    def links(self) -> dict[str, dict]:
+        """After counters(): linkemu's counters of each link, by its name; empty without linkemu."""
+        return self._report["network"]["links"] if self._report else {}
 
     def sent_by_hosts(self) -> dict[str, int]:
         """By host, the bytes that have left it, without the headers of their packets."""
@@ -104,16 +120,31 @@ class Fabric:
         sites = sites_of(self.hosts)
         for bridge in ["core"] + [f"site{site}" for site in sites]:
             _ip(f"link add name {bridge} type bridge forward_delay 0 mcast_snooping 0", f"link set {bridge} mtu {self.link.mtu_bytes} up")
-        for site in sites if len(sites) > 1 else []:
-            up, core = f"up{site}", f"core{site}"
-            _ip(f"link add name {up} mtu {self.link.mtu_bytes} type veth peer name {core} mtu {self.link.mtu_bytes}",
-                f"link set {up} master site{site} up", f"link set {core} master core up")
-            self._shape(up)
-            self._shape(core)
+        if len(sites) < 2:
+            return
+        if self.link.backend == "linkemu":
+            self.emulator = Emulator(sites, self.link, self._script)
+        for site in sites:
+            self._make_uplink(site)
 
-    def _shape(self, device: str) -> None:
-        _run("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{self.link.rate_bits_per_s}bit",
-             "burst", str(self.link.burst_bytes), "latency", f"{self.link.queue_ms}ms")
+    def _make_uplink(self, site: int) -> None:
+        up, core, mtu = device_of(site), f"core{site}", self.link.mtu_bytes
+        if self.emulator is not None:
+            _ip(f"link set {up} mtu {mtu} txqueuelen {QUEUE_PACKETS} master site{site} up")
+            return
+        _ip(f"link add name {up} mtu {mtu} type veth peer name {core} mtu {mtu}",
+            f"link set {up} master site{site} up", f"link set {core} master core up")
+        above = "root"
+        if self.link.backend == "netem":
+            _run("tc", "qdisc", "add", "dev", up, "root", "handle", "1:", *netem_words(self.link))
+            above = "parent 1:"
+        self._shape(up, above)
+        self._shape(core, "root")
+
+    def _shape(self, device: str, above: str) -> None:
+        room = ["limit", str(self.link.queue_bytes)] if self.link.queue_bytes else ["latency", f"{self.link.queue_ms}ms"]
+        _run("tc", "qdisc", "add", "dev", device, *above.split(), "tbf", "rate", f"{self.link.rate_bits_per_s}bit",
+             "burst", str(self.link.burst_bytes), *room)
 
     def _make_host(self, host: Host) -> None:
         pid = self._holders[host.name].pid
@@ -139,8 +170,26 @@ def _statistics(device: str) -> Callable[[str], int]:
     return lambda name: int(pathlib.Path("/sys/class/net", device, "statistics", name).read_text())
 
 
-def _counters(site: int) -> Counters:
-    read = _statistics(f"up{site}")
-    dropped = sum(int(text.split("dropped ")[1].split(",")[0])
-                  for text in (_run("tc", "-s", "qdisc", "show", "dev", f"{end}{site}") for end in ("up", "core")))
+def netem_words(link: Link) -> list[str]:
+    """netem's own queue has room for what is on its way and a second more, in packets; tbf drops before it is full."""
+    packets = int(link.rate_bits_per_s / 8 / link.mtu_bytes * (1 + (link.delay_ns + link.jitter_ns) / 1e9)) + 1000
+    return ["netem", "limit", str(packets), "delay", f"{link.delay_ns / 1e3:g}us", f"{link.jitter_ns / 1e3:g}us", "loss", f"{100 * link.loss:g}%"]
+
+
+def has_netem() -> bool:
+    """Whether this kernel has netem; asked by using it on this network namespace's own loopback device."""
+    words = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
+    if subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        return False
+    _run("tc", "qdisc", "del", "dev", "lo", "root")
+    return True
+
+
+def _dropped_by_kernel(site: int) -> int:
+    return sum(int(text.split("dropped ")[1].split(",")[0])
+               for text in (_run("tc", "-s", "qdisc", "show", "dev", f"{end}{site}") for end in ("up", "core")))
+
+
+def _counters(site: int, dropped: int) -> Counters:
+    read = _statistics(device_of(site))
     return Counters(out_bytes=read("tx_bytes"), in_bytes=read("rx_bytes"), dropped_packets=dropped)

@@ -8,19 +8,17 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from layout import Link, parse_layout, parse_rate
+from layout import Link, linkemu_mtu, parse_duration, parse_layout, parse_rate, parse_share, parse_size
+from on_host import SITES, start_on, supported, take
 from sites import EXIT_TIMEOUT, EXIT_UNSUPPORTED
 
-SITES = str(pathlib.Path(__file__).with_name("sites.py"))
 RATE_BITS_PER_S = 50_000_000
 TRANSFER_BYTES = 8_000_000
 PAYLOAD_SHARE = 1448 / (1500 + 14)  # of a full frame, with TCP's timestamps
@@ -29,25 +27,17 @@ NAME = "isthmus-sites-test"
 
 # --- among the hosts -----------------------------------------------------------------------------------------------------
 
-def start_on(agent: str, host: str, role: str, *words: str) -> subprocess.Popen:
-    return subprocess.Popen([*shlex.split(agent), host, sys.executable, __file__, role, *words], stdout=subprocess.PIPE, text=True)
-
-
-def take(process: subprocess.Popen):
-    return json.loads(process.communicate()[0])
-
-
 def probe(agent: str) -> dict:
     """Everything that the test wants to know, from one world."""
     facts = {}
-    settler = start_on(agent, "h0", "--settle")
+    settler = start_on(agent, "h0", __file__, "--settle")
     settler.stdout.readline()
-    facts["looks"] = [take(start_on(agent, host, "--look")) for host in ("h0", "h1", "h2", "h3")]
+    facts["looks"] = [take(start_on(agent, host, __file__, "--look")) for host in ("h0", "h1", "h2", "h3")]
     settler.kill()
     for name, sender, receiver in (("between sites", "h0", "h2"), ("back", "h3", "h1"), ("inside a site", "h0", "h1")):
-        sink = start_on(agent, receiver, "--receive")
+        sink = start_on(agent, receiver, __file__, "--receive")
         sink.stdout.readline()
-        start_on(agent, sender, "--send", receiver).wait()
+        start_on(agent, sender, __file__, "--send", receiver).wait()
         facts[name] = take(sink)
     return facts
 
@@ -115,10 +105,21 @@ class Values(unittest.TestCase):
             self.assertRaises(ValueError, parse_layout, wrong)
 
     def test_rates(self):
-        self.assertEqual([parse_rate(text) for text in ("200M", "1G", "64k", "1.5M", "100000")],
-                         [200_000_000, 1_000_000_000, 64_000, 1_500_000, 100_000])
+        self.assertEqual([parse_rate(text) for text in ("200M", "1G", "64k", "1.5M", "100000", "200Mbit")],
+                         [200_000_000, 1_000_000_000, 64_000, 1_500_000, 100_000, 200_000_000])
         for wrong in ("", "fast", "1k", "100G", "-1M"):
             self.assertRaises(ValueError, parse_rate, wrong)
+
+    def test_what_links_may_have_besides(self):
+        self.assertEqual([parse_duration(text) for text in ("10ms", "0.1ms", "250us", "1s")], [10_000_000, 100_000, 250_000, 1_000_000_000])
+        self.assertEqual([parse_share(text) for text in ("0.1%", "0.25", "100%", "0")], [0.001, 0.25, 1, 0])
+        self.assertEqual([parse_size(text) for text in ("1MB", "64K", "1.5MiB", "4096")], [1 << 20, 64 << 10, 3 << 19, 4096])
+        for parse, wrong in ((parse_duration, ("10", "-1ms", "11s", "ms")), (parse_share, ("2", "101%", "x")), (parse_size, ("0", "much", "1T"))):
+            for text in wrong:
+                self.assertRaises(ValueError, parse, text)
+
+    def test_packets_are_large_on_fast_links(self):
+        self.assertEqual([linkemu_mtu(rate) for rate in (100_000_000, 200_000_000, 1_000_000_000)], [1500, 9000, 60_000])
 
     def test_frames_are_small_on_slow_links(self):
         self.assertEqual((Link(200_000_000).gso_bytes, Link(1_000_000_000).gso_bytes), (4500, 9000))
@@ -202,14 +203,6 @@ class End(unittest.TestCase):
         tool, word = self.start("--timeout", "2")
         self.assertEqual(tool.wait(timeout=60), EXIT_TIMEOUT)
         self.wait_until(lambda: not processes_with(word))
-
-
-def supported() -> bool:
-    with tempfile.TemporaryFile() as output:
-        code = subprocess.run(world("--bare", "--", "true", layout="2x1"), stdout=output, stderr=subprocess.STDOUT, check=False).returncode
-        output.seek(0)
-        print(output.read().decode(), end="", flush=True)
-    return code != EXIT_UNSUPPORTED
 
 
 if __name__ == "__main__":
