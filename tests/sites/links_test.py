@@ -319,6 +319,32 @@ class End(unittest.TestCase):
             time.sleep(0.02)
 
 
+class Alone(unittest.TestCase):
+    def test_between_the_networks_of_two_processes(self):
+        holders = [subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 60"], stdout=subprocess.PIPE) for _ in "ab"]
+        for holder in holders:
+            self.addCleanup(holder.communicate)
+            self.addCleanup(holder.kill)
+            holder.stdout.readline()
+        sites = [word for site, holder in zip("ab", holders) for word in ("--site", f"{site}=tap@{holder.pid}")]
+        linkemu = subprocess.Popen(["linkemu", "--with-parent", *sites, "--cut", "sea=a<->b", "--set", "delay * 5ms", "--set", "rate sea 80M"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(linkemu.kill)
+        self.assertEqual(linkemu.stdout.readline(), "ready\n")
+        on = [["nsenter", "--target", str(holder.pid), "--net"] for holder in holders]
+        for number, enter in enumerate(on):
+            batch = f"address add 10.9.0.{number + 1}/24 dev tap\nlink set tap up\n"
+            subprocess.run([*enter, "ip", "-batch", "-"], input=batch, text=True, check=True)
+        pings = subprocess.run([*on[0], sys.executable, __file__, "--ping", "10.9.0.2", "9"], stdout=subprocess.PIPE, check=True)
+        shortest = min(json.loads(pings.stdout))
+        self.assertTrue(10 <= shortest < 11, shortest)
+        network = json.loads(linkemu.communicate("quit\n", timeout=60)[0])["network"]
+        self.assertEqual(linkemu.returncode, 0)
+        self.assertEqual(network["queues"]["sea"]["rate_bits_per_s"], 80_000_000)
+        for link in network["links"].values():
+            self.assertGreaterEqual(link["delivered"]["frames"], 10)
+
+
 class Backends(unittest.TestCase):
     def test_netem_is_used_or_said_to_be_missing(self):
         result = subprocess.run(world("--backend", "netem", "--delay", "5ms", "--bare", "--", *"{agent} h0".split(), sys.executable, __file__, "--ping",
