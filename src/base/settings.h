@@ -57,6 +57,7 @@ struct Settings {
   bool shm_disable = false;
   bool cma_disable = false;
   uint64_t cma_bytes = 256 << 10;  ///< messages from this size are worth the system's help
+  bool huge_pages = true;          ///< for memory that others read again and again
   std::string simd;
   std::string progress_cpus;
   // logs

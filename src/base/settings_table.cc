@@ -294,6 +294,10 @@ constexpr std::array kDefinitions = {
         "Of messages in memory that is not shared: from this size on they are read with process_vm_readv, smaller ones are copied "
         "through the ring, which is quicker.",
         byte_count<&Settings::cma_bytes>},
+    SettingDefinition{
+        "ISTHMUS_HUGE_PAGES", "", "1",
+        "Move memory that other processes read again and again (as above) into huge pages, where the system lets a program ask for them.",
+        yes_or_no<&Settings::huge_pages>},
     SettingDefinition{"ISTHMUS_SIMD", "", "", "The instruction set of the kernels, such as scalar or avx2. Empty: the best this CPU has.",
                       any_text<&Settings::simd>},
     SettingDefinition{"ISTHMUS_PROGRESS_CPUS", "", "", "CPUs of the progress thread, such as 0-3,8. Empty: those the process started with.",

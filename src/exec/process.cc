@@ -62,6 +62,7 @@ Status Process::open_transports() {
     transport::ShmOptions options{.process = identity_.process,
                                   .cma_bytes = settings_.cma_bytes,
                                   .cma_disable = settings_.cma_disable,
+                                  .huge_pages = settings_.huge_pages,
                                   .setup_timeout_ns = settings_.setup_timeout_ns,
                                   .notice = [this](const std::string& line) { log_.warn("{}", line); },
                                   .turn_away = [this](const std::string& line) { log_.info(Subsystem::shm, "{}", line); }};

@@ -47,7 +47,7 @@ TEST(SettingsTable, EveryRowSetsSomethingAndHasADocument) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name << " is defined twice";
     EXPECT_FALSE(row.doc.empty()) << row.name;
     bool sets = false;
-    for (const char* text : {"1", "2", "2s", "AF_INET", "none", "4000-4001", "ring", "WARN", "ALL"}) {
+    for (const char* text : {"0", "1", "2", "2s", "AF_INET", "none", "4000-4001", "ring", "WARN", "ALL"}) {
       Settings changed;
       std::vector<std::string> notes;
       sets = sets || (row.parse(text, changed, notes).ok() && !(changed == Settings{}));

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <random>
 
+#include "memory_huge_pages.h"
 #include "transport_local_shm_nodes.h"
 
 namespace isthmus::transport {
@@ -128,8 +129,8 @@ TEST(ShmProcesses, ASleepingWriterIsWokenWhenThereIsRoom) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-/// Offers memory to the parent in a frame of its own and stays until the parent has answered.
-void offer_and_wait(Node& node, std::span<const std::byte> memory) {
+/// Offers memory, the last of so many times to the parent in a frame of its own, and stays until the parent has answered.
+void offer_and_wait(Node& node, std::span<const std::byte> memory, uint64_t times = 1) {
   ASSERT_TRUE(node.send_new(kParent, 0).ok());  // connects
   wire::RemoteSpan remote;
   const TimeNs limit = now() + 5 * kPatience * kSecondNs;
@@ -137,6 +138,7 @@ void offer_and_wait(Node& node, std::span<const std::byte> memory) {
     node.poll();
     ASSERT_LT(now(), limit) << "nothing to be offered";
   }
+  for (uint64_t again = 1; again < times; ++again) ASSERT_TRUE(node.shm->offer(kParent, memory, remote));
   std::vector<std::byte> encoded(wire::RemoteSpan::kBytes);
   wire::encode(remote, std::span<std::byte, wire::RemoteSpan::kBytes>(encoded.data(), wire::RemoteSpan::kBytes));
   node.sink.check_content = false;
@@ -183,6 +185,24 @@ TEST(ShmProcesses, ReadTheOthersSegment) {
   });
   take_offer(parent, 42, 3 << 20, true);
   EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(ShmProcesses, WhatIsReadAgainAndAgainMovesIntoHugePages) {
+  if (!memory::testing::system_moves()) GTEST_SKIP() << "this system does not move memory into huge pages, or does so by itself";
+  for (const bool wanted : {false, true}) {
+    Node parent(kParent);
+    ChildProcess child(parent,
+                       [&](Node& node) {
+                         const memory::testing::Memory memory;
+                         const std::span all(memory.page(), memory::testing::kPage);
+                         for (uint64_t i = 0; i < all.size(); ++i) all[i] = pattern(42, i);
+                         offer_and_wait(node, all, memory::HugePages::kReadings);
+                         EXPECT_EQ(memory.huge_kib(), wanted ? memory::testing::kPage >> 10 : 0U);
+                       },
+                       {.huge_pages = wanted});
+    take_offer(parent, 42, memory::testing::kPage, false);
+    EXPECT_EQ(child.wait(), 0);
+  }
 }
 
 /// Makes the kernel answer process_vm_readv with EPERM, as container profiles do.

@@ -97,7 +97,9 @@ bool Shm::offer(PeerId id, std::span<const std::byte> memory, wire::RemoteSpan& 
     remote.offset = place->offset;
     return true;
   }
-  return peer->reads_us && memory.size() >= options_.cma_bytes;
+  if (!peer->reads_us || memory.size() < options_.cma_bytes) return false;
+  if (options_.huge_pages) huge_pages_.used(memory);
+  return true;
 }
 
 /// Sees to it that `peer` can map `segment`; false if the system refuses.

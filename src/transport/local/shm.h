@@ -12,6 +12,7 @@
 
 #include "base/crypto.h"
 #include "base/fd.h"
+#include "memory/huge_pages.h"
 #include "memory/shared_segment.h"
 #include "transport/interface.h"
 #include "transport/local/shm_peer.h"
@@ -23,6 +24,7 @@ struct ShmOptions {
   uint64_t ring_bytes = 256 << 10;           ///< per direction and peer: a power of two from 64 KiB to 64 MiB
   uint64_t cma_bytes = 0;                    ///< smaller messages are not offered for reading with process_vm_readv
   bool cma_disable = false;                  ///< neither read other processes' memory nor let them read ours (shared segments remain)
+  bool huge_pages = false;                   ///< what others read of us again and again may be moved into huge pages
   TimeNs setup_timeout_ns = 30 * kSecondNs;  ///< for one connection
   uint64_t max_payload_bytes = uint64_t{1} << 46;
   std::function<void(std::string)> notice;     ///< takes what slows the job down or went wrong, each said once
@@ -123,6 +125,7 @@ class Shm final : public Transport {
   bool cma_refusal_said_ = false;
   bool accept_failure_said_ = false;
   uint64_t releases_seen_ = 0;
+  memory::HugePages huge_pages_;
 };
 
 }  // namespace isthmus::transport
