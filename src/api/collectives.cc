@@ -11,10 +11,7 @@ namespace isthmus::api {
 
 namespace {
 
-Result<DataType> type_of(int type) {
-  if (type < 0 || type >= kDataTypes) return invalid_argument(fmt::format("{} is not a data type (0 to {})", type, kDataTypes - 1));
-  return static_cast<DataType>(type);
-}
+Status not_a_type(int type) { return invalid_argument(fmt::format("{} is not a data type (0 to {})", type, kDataTypes - 1)); }
 
 // Starts the calls of the outermost group and, for those on the NULL stream, waits.
 Status launch(Library& library, exec::Driver::Lock& lock, comm::Group& calls) {
@@ -40,7 +37,8 @@ Status compress(Library& library, exec::Process& process, Arguments& arguments, 
   if (arguments.compression == nullptr && communicator.compression().wish().given()) return {};
   const isthmusCompression_t& how = arguments.compression == nullptr ? usual : *arguments.compression;
   comm::Request& request = arguments.request;
-  ISTHMUS_ASSIGN(request.wish, wish_of(library, process, how, communicator, 0));
+  ISTHMUS_ASSIGN(comm::CodecWish wish, wish_of(library, process, how, communicator, 0));
+  request.wish = std::make_shared<const comm::CodecWish>(std::move(wish));
   if (how.feedback == nullptr) return {};
   ISTHMUS_ASSIGN(const std::shared_ptr<Feedback>* feedback, feedback_of(library, how.feedback));
   const size_t elements = (*feedback)->values.size();
@@ -50,30 +48,53 @@ Status compress(Library& library, exec::Process& process, Arguments& arguments, 
       fmt::format("the feedback was made for {} elements, but the send buffer has {}", elements, request.count * blocks));
 }
 
-Status call(Library& library, Arguments& arguments) {
-  ThreadGroup& group = Library::thread_group();
-  exec::Driver::Lock lock(library.driver());
-  ISTHMUS_ASSIGN(comm::Communicator * communicator, library.find(arguments.comm));
+// Finds and checks everything that the call names.
+Status look_up(const Library& library, Arguments& arguments, comm::Communicator*& communicator) {
+  communicator = library.recall(arguments.comm);
+  if (communicator == nullptr) [[unlikely]] {
+    ISTHMUS_ASSIGN(communicator, library.find(arguments.comm));
+  }
   ISTHMUS_TRY(communicator->state());
-  ISTHMUS_ASSIGN(arguments.request.type, type_of(arguments.type));
-  ISTHMUS_ASSIGN(arguments.request.op, communicator->find_operator(arguments.op, arguments.request.type));
-  ISTHMUS_TRY(communicator->check(arguments.request));
-  if (arguments.compresses) {
+  if (arguments.type < 0 || arguments.type >= kDataTypes) [[unlikely]]
+    return not_a_type(arguments.type);
+  arguments.request.type = static_cast<DataType>(arguments.type);
+  ISTHMUS_TRY(communicator->find_operator(arguments.op, arguments.request.type, arguments.request.op));
+  return communicator->check(arguments.request);
+}
+
+// A collective on the NULL stream, alone.
+Status call_at_once(Library& library, exec::Driver::Lock& lock, const comm::Request& request, comm::Communicator& communicator) {
+  exec::Ticket ticket;
+  ISTHMUS_TRY(communicator.begin(request, ticket));
+  if (!ticket.done) {
+    library.driver().hurry();
+    library.driver().wait(lock, [&ticket] { return ticket.done; });
+  } else {
+    library.driver().done_at_once(lock);
+  }
+  return std::move(ticket.status);
+}
+
+Status call(Library& library, Arguments& arguments) {
+  exec::Driver::Lock lock(library.driver());
+  comm::Communicator* communicator = nullptr;
+  ISTHMUS_TRY(look_up(library, arguments, communicator));
+  if (arguments.compresses) [[unlikely]] {
     ISTHMUS_TRY(compress(library, *lock, arguments, *communicator));
   }
-  ISTHMUS_ASSIGN(const comm::StreamHandle stream, Library::stream_of(*lock, arguments.stream));
-  if (group.depth > 0) {
+  comm::StreamHandle stream = 0;
+  if (!Library::is_null_stream(arguments.stream)) {
+    ISTHMUS_ASSIGN(stream, Library::stream_of(*lock, arguments.stream));
+  }
+  if (Library::group_depth() > 0) {
     ISTHMUS_ASSIGN(auto held, library.hold(arguments.comm));
+    ThreadGroup& group = Library::thread_group();
     group.held.push_back(std::move(held));
     group.calls.add(*communicator, arguments.request, stream);
     return {};
   }
   if (stream == 0 && arguments.request.collective != Collective::sendrecv) {
-    exec::Ticket ticket;
-    ISTHMUS_TRY(communicator->begin(arguments.request, ticket));
-    if (!ticket.done) library.driver().hurry();
-    library.driver().wait(lock, [&ticket] { return ticket.done; });
-    return ticket.status;
+    return call_at_once(library, lock, arguments.request, *communicator);
   }
   comm::Group alone;
   alone.add(*communicator, arguments.request, stream);
@@ -88,7 +109,7 @@ ncclResult_t run(Arguments&& arguments) {
     if (status.ok()) return status;
     status = status.with_context(arguments.name);
     ThreadGroup& group = Library::thread_group();
-    if (group.depth > 0 && group.poison.ok() && status.code() != Code::invalid_argument) group.poison = status;
+    if (Library::group_depth() > 0 && group.poison.ok() && status.code() != Code::invalid_argument) group.poison = status;
     return status;
   });
 }
@@ -176,15 +197,16 @@ ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, in
 }
 
 ncclResult_t pncclGroupStart(void) {
-  ++Library::thread_group().depth;
+  ++Library::group_depth();
   return ncclSuccess;
 }
 
 ncclResult_t pncclGroupEnd(void) {
   return entry([](Library& library) -> Status {
+    int& depth = Library::group_depth();
+    if (depth == 0) return isthmus::invalid_usage("ncclGroupEnd without ncclGroupStart");
+    if (--depth > 0) return {};
     isthmus::api::ThreadGroup& group = Library::thread_group();
-    if (group.depth == 0) return isthmus::invalid_usage("ncclGroupEnd without ncclGroupStart");
-    if (--group.depth > 0) return {};
     const Status poison = std::exchange(group.poison, Status());
     const bool mixed = !group.calls.empty() && !group.setup.empty();
     if (!poison.ok() || mixed) {

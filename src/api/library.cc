@@ -21,7 +21,6 @@ namespace isthmus::api {
 namespace {
 
 std::mutex registry_mutex;
-std::atomic<Library*> registry{nullptr};  // never deleted: threads may still be inside at exit
 std::atomic<bool> forked{false};
 
 std::mutex error_mutex;
@@ -54,9 +53,8 @@ Result<Library*> Library::get() {
   if (forked.load(std::memory_order_relaxed)) {
     return invalid_usage("this process was made by fork() after Isthmus was in use; call it only in the parent, or exec first");
   }
-  if (Library* made = registry.load(std::memory_order_acquire); made != nullptr) return made;
   const std::lock_guard guard(registry_mutex);
-  if (Library* made = registry.load(std::memory_order_relaxed); made != nullptr) return made;
+  if (Library* made = usable.load(std::memory_order_relaxed); made != nullptr) return made;
   ISTHMUS_ASSIGN(auto made, make());
   // The child keeps nothing of the parent's alive: peers must see its connections end with it. Nobody may hold the error text's lock
   // at that moment, because the child would wait for it forever.
@@ -64,10 +62,11 @@ Result<Library*> Library::get() {
                  [] {
                    error_mutex.unlock();
                    forked.store(true);
+                   usable.store(nullptr);
                    owned_descriptors::close_all();
                  });
-  registry.store(made.release(), std::memory_order_release);
-  return registry.load(std::memory_order_relaxed);
+  usable.store(made.release(), std::memory_order_release);
+  return usable.load(std::memory_order_relaxed);
 }
 
 Result<std::unique_ptr<Library>> Library::make() {
@@ -136,8 +135,8 @@ Status Library::destroy(ncclComm_t handle) {
 }
 
 Result<comm::StreamHandle> Library::stream_of(exec::Process& process, cudaStream_t stream) {
+  if (is_null_stream(stream)) return comm::StreamHandle{0};
   const auto number = reinterpret_cast<uintptr_t>(stream);
-  if (number <= 2) return comm::StreamHandle{0};  // NULL, cudaStreamLegacy, cudaStreamPerThread
   if (process.find_stream(number) == nullptr) {
     return invalid_argument(fmt::format("{} is not a stream: pass NULL or a handle of isthmusStreamCreate", static_cast<void*>(stream)));
   }

@@ -4,6 +4,7 @@
 // is harmless; after fork() the child gets an error instead of the parent's state. Used by api/*.cc only.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,9 +32,8 @@ struct Feedback {
   const comm::Communicator* user = nullptr;  ///< of the latest call with it: those of one communicator come after each other
 };
 
-/// A thread's open group.
+/// A thread's open group; how deep it is, is Library::group_depth().
 struct ThreadGroup {
-  int depth = 0;
   Status poison;  ///< the first failure other than a wrong argument; returned by the outermost end
   comm::Group calls;
   std::vector<std::shared_ptr<comm::Communicator>> held;  ///< those of `calls`: another thread may abort them meanwhile
@@ -52,6 +52,8 @@ class Library {
   Library() = default;
   /// The library, set up from the environment at the first call.
   static Result<Library*> get();
+  /// The same without an error to carry; null: ask get().
+  static Library* made() { return usable.load(std::memory_order_acquire); }
 
   exec::Driver& driver() { return *driver_; }
   exec::ControlThread& control() { return control_; }
@@ -63,8 +65,12 @@ class Library {
   ncclComm_t adopt(std::unique_ptr<comm::Communicator> communicator);
   /// The communicator of a live handle, or invalid_argument.
   Result<comm::Communicator*> find(ncclComm_t handle) const {
-    if (handle != nullptr && handle == last_found_) return handle->communicator.get();
+    if (comm::Communicator* known = recall(handle); known != nullptr) return known;
     return look_up(handle);
+  }
+  /// The same for the handle that was found last; null: it is another.
+  comm::Communicator* recall(ncclComm_t handle) const {
+    return handle != nullptr && handle == last_found_ ? handle->communicator.get() : nullptr;
   }
   /// The same for callers that let go of the lock: if another thread ends the communicator meanwhile, it is closed, not gone.
   Result<std::shared_ptr<comm::Communicator>> hold(ncclComm_t handle) const;
@@ -82,14 +88,20 @@ class Library {
 
   /// The stream of a call: NULL and the legacy handles 1 and 2 are the NULL stream (0).
   static Result<comm::StreamHandle> stream_of(exec::Process& process, cudaStream_t stream);
+  static bool is_null_stream(cudaStream_t stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
 
   /// What the bootstrap stands on.
   static Result<bootstrap::Surroundings> surroundings(exec::Process& process);
 
   /// This thread's group.
   static ThreadGroup& thread_group();
+  /// Groups that this thread has opened and not ended.
+  static int& group_depth() { return open_groups; }
 
  private:
+  static inline std::atomic<Library*> usable{
+      nullptr};  ///< never deleted: threads may still be inside at exit. Null again in a forked child
+  static inline thread_local constinit int open_groups = 0;
   static Result<std::unique_ptr<Library>> make();
   Result<comm::Communicator*> look_up(ncclComm_t handle) const;
 
@@ -113,11 +125,17 @@ const char* last_error();
 template <typename Body>
 ncclResult_t entry(Body&& body) {
   try {
-    auto library = Library::get();
-    if (!library.ok()) return report(library.status());
-    const Status status = body(**library);
+    Library* library = Library::made();
+    if (library == nullptr) [[unlikely]] {
+      auto got = Library::get();
+      if (!got.ok()) return report(got.status());
+      library = *got;
+    }
+    const Status status = body(*library);
+    if (status.ok()) [[likely]]
+      return ncclSuccess;
     // The others are told before the caller knows, who may exit at once.
-    if (!status.ok() && status.code() != Code::invalid_argument && status.code() != Code::in_progress) (*library)->last_words();
+    if (status.code() != Code::invalid_argument && status.code() != Code::in_progress) library->last_words();
     return report(status);
   } catch (const std::bad_alloc&) {
     return report(system_error("out of memory"));

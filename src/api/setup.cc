@@ -165,10 +165,11 @@ template <typename Begin>
 ncclResult_t set_up(const char* name, Begin&& begin) {
   return entry([&](Library& library) -> Status {
     isthmus::api::ThreadGroup& group = Library::thread_group();
+    const bool grouped = Library::group_depth() > 0;
     Driver::Lock lock(library.driver());
     PendingSetup alone;
-    Status begun = begin(library, lock, group.depth > 0 ? group.setup : alone);
-    if (group.depth > 0) {
+    Status begun = begin(library, lock, grouped ? group.setup : alone);
+    if (grouped) {
       if (group.poison.ok() && !begun.ok() && begun.code() != isthmus::Code::invalid_argument) group.poison = begun.with_context(name);
       return begun.with_context(name);
     }

@@ -19,10 +19,10 @@ Status::Status(Code code, std::string text, int origin_rank) {
   detail_ = std::make_unique<Detail>(Detail{code, origin_rank, std::move(text)});
 }
 
-Status::Status(const Status& other) : detail_(other.detail_ ? std::make_unique<Detail>(*other.detail_) : nullptr) {}
+std::unique_ptr<Status::Detail> Status::copy_of(const Detail& detail) { return std::make_unique<Detail>(detail); }
 
 Status& Status::operator=(const Status& other) {
-  if (this != &other) detail_ = other.detail_ ? std::make_unique<Detail>(*other.detail_) : nullptr;
+  if (this != &other) detail_ = other.detail_ ? copy_of(*other.detail_) : nullptr;
   return *this;
 }
 

@@ -32,7 +32,10 @@ class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(Code code, std::string text, int origin_rank = -1);
-  Status(const Status& other);
+  Status(const Status& other) {
+    if (other.detail_ != nullptr) [[unlikely]]
+      detail_ = copy_of(*other.detail_);
+  }
   Status& operator=(const Status& other);
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
@@ -51,6 +54,8 @@ class [[nodiscard]] Status {
     int origin_rank;
     std::string text;
   };
+  static std::unique_ptr<Detail> copy_of(const Detail& detail);
+
   std::unique_ptr<Detail> detail_;
 };
 

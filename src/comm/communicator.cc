@@ -15,9 +15,8 @@ namespace isthmus::comm {
 namespace {
 
 constexpr size_t kMaxNoticeText = 512;
-constexpr int kFirstOperator = 5;  // ncclNumOps: user operators come after the built-in ones
 /// Changes when frames, keys or plans change their meaning, so that different builds refuse each other instead of going wrong.
-constexpr uint64_t kRegistryVersion = 2;
+constexpr uint64_t kRegistryVersion = 3;
 
 /// Blocks of `count` elements in the send and the receive buffer, as multiples of count.
 struct Extent {
@@ -44,8 +43,7 @@ Communicator::Communicator(exec::Process& process, collectives::Choices choices,
       agreement_(
           endpoint, [this](int32_t to, std::span<const std::byte> body) { notify(to, Notice::account, body); },
           [this](const Status& why) { fail(why); }),
-      standstill_(endpoint, surroundings()),
-      next_operator_(kFirstOperator) {
+      standstill_(endpoint, surroundings()) {
   endpoint.observer = this;
   if (membership_.messenger != nullptr) {
     membership_.messenger->subscribe(*this, membership_.id, membership_.rank, membership_.family_ranks);
@@ -230,13 +228,34 @@ bool Communicator::in_place(const Request& request) const {
   }
 }
 
+// Everything but count and codec that decides how a call is carried out.
+uint64_t Communicator::rest_of(const Request& request) {
+  const int32_t root = is_rooted(request.collective) ? request.root : -1;
+  return static_cast<uint64_t>(root) << 32 | static_cast<uint64_t>(request.type) << 16 | static_cast<uint64_t>(request.op.op) << 8 |
+         uint64_t{request.op.scaled} << 1 | uint64_t{request.in_place};
+}
+
+void Communicator::fill(const Request& request, exec::Call& call) {
+  call.in = static_cast<const std::byte*>(request.in);
+  call.out = static_cast<std::byte*>(request.out);
+  if (request.op.scaled) call.scalar = request.op.scalar;
+}
+
+exec::Call* Communicator::recall(const Request& request) {
+  Manner& manner = manners_[static_cast<size_t>(request.collective)];
+  if (request.wish != nullptr || !compression_.idle() || manner.codec != nullptr) return nullptr;
+  if (manner.call.program == nullptr || manner.count != request.count || manner.rest != rest_of(request)) return nullptr;
+  fill(request, manner.call);
+  return &manner.call;
+}
+
 Result<exec::Call*> Communicator::form(const Request& request) {
+  if (exec::Call* call = recall(request); call != nullptr) return call;
   Manner& manner = manners_[static_cast<size_t>(request.collective)];
   const int32_t root = is_rooted(request.collective) ? request.root : -1;
-  const uint64_t rest = static_cast<uint64_t>(root) << 32 | static_cast<uint64_t>(request.type) << 16 |
-                        static_cast<uint64_t>(request.op.op) << 8 | uint64_t{request.op.scaled} << 1 | uint64_t{request.in_place};
+  const uint64_t rest = rest_of(request);
   CodecWish wish;
-  if (request.wish.given() || !compression_.idle()) [[unlikely]] {
+  if (request.wish != nullptr || !compression_.idle()) {
     ISTHMUS_ASSIGN(wish, wish_of(request));
   }
   const bool known = manner.call.program != nullptr && manner.count == request.count && manner.rest == rest && manner.codec == wish.codec &&
@@ -249,9 +268,7 @@ Result<exec::Call*> Communicator::form(const Request& request) {
     compression_.use(*wish.codec, manner.call.how);
     manner.call.coding.residual = wish.residual;
   }
-  manner.call.in = static_cast<const std::byte*>(request.in);
-  manner.call.out = static_cast<std::byte*>(request.out);
-  if (request.op.scaled) manner.call.scalar = request.op.scalar;
+  fill(request, manner.call);
   return &manner.call;
 }
 
@@ -294,7 +311,7 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
 
 Result<CodecWish> Communicator::wish_of(const Request& request) {
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
-  return compression_.decide(request.wish,
+  return compression_.decide(request.wish != nullptr ? *request.wish : CodecWish(),
                              {.collective = request.collective,
                               .type = request.type,
                               .op = request.op.op,
@@ -353,13 +370,16 @@ Status Communicator::add(const Request& request, exec::Launch& launch) {
 }
 
 Status Communicator::begin(const Request& request, exec::Ticket& ticket) {
-  ISTHMUS_ASSIGN(exec::Call * call, form(request));
+  exec::Call* call = recall(request);
+  if (call == nullptr) [[unlikely]] {
+    ISTHMUS_ASSIGN(call, form(request));
+  }
   call->ticket = &ticket;
   call->caller = &ticket;  // it waits for nothing else
   Status refused = process_.engine().submit(*endpoint_, *call);
   call->ticket = nullptr;
   call->caller = nullptr;
-  call->coding.residual.reset();
+  if (call->coding.residual != nullptr) call->coding.residual.reset();
   if (!refused.ok()) fail(refused);  // nobody shall wait for a call that this rank could not begin
   return refused;
 }
@@ -400,14 +420,14 @@ Status Communicator::destroy_operator(int number) {
   return {};
 }
 
-Result<Operator> Communicator::find_operator(int number, DataType type) const {
-  if (number >= 0 && number < kFirstOperator) return Operator{.op = static_cast<ReduceOp>(number)};
+Status Communicator::find_own_operator(int number, DataType type, Operator& op) const {
   const auto found = operators_.find(number);
   if (found == operators_.end()) return invalid_argument(fmt::format("{} is not a reduction operator of this communicator", number));
   if (found->second.type != type) {
     return invalid_argument(fmt::format("operator {} was made for {}, not for {}", number, name_of(found->second.type), name_of(type)));
   }
-  return found->second.op;
+  op = found->second.op;
+  return {};
 }
 
 }  // namespace isthmus::comm

@@ -39,8 +39,8 @@ struct Request {
   Operator op;
   int32_t root = -1;
   bool is_send = false;
-  bool in_place = false;  ///< found out by Communicator::check()
-  CodecWish wish;         ///< allreduce, reduce_scatter
+  bool in_place = false;                  ///< found out by Communicator::check()
+  std::shared_ptr<const CodecWish> wish;  ///< allreduce, reduce_scatter; null: none
 };
 
 /// Facts of a communicator that all its ranks know.
@@ -102,7 +102,12 @@ class Communicator final : private exec::Observer, private Listener {
   /// Operators made by ncclRedOpCreatePreMulSum; numbers start at `first`, are never reused.
   Result<int> create_operator(const Operator& op, DataType type);
   Status destroy_operator(int number);
-  [[nodiscard]] Result<Operator> find_operator(int number, DataType type) const;
+  Status find_operator(int number, DataType type, Operator& op) const {
+    if (number < 0 || number >= kFirstOperator) [[unlikely]]
+      return find_own_operator(number, type, op);
+    op.op = static_cast<ReduceOp>(number);
+    return {};
+  }
 
   /// Numbers the communicators split from this one; all ranks count alike because splitting is collective.
   uint64_t next_split() { return splits_++; }
@@ -133,8 +138,14 @@ class Communicator final : private exec::Observer, private Listener {
     std::string_view algorithm;  ///< that the codec's plan was asked to be of
     exec::Call call;             ///< but for its buffers and its caller; without a program nothing is remembered
   };
+  static constexpr int kFirstOperator = 5;  ///< ncclNumOps: user operators come after the built-in ones
+
   /// The call that is asked for, but for its ticket and caller.
   Result<exec::Call*> form(const Request& request);
+  /// The same for a call like the latest one of its collective; null: it is not.
+  exec::Call* recall(const Request& request);
+  static uint64_t rest_of(const Request& request);
+  static void fill(const Request& request, exec::Call& call);
   Status plan_call(const Request& request, int32_t root, exec::Call& call);
   Status plan_compressed(const Request& request, const CodecWish& wish, exec::Call& call);
   /// What the call travels through.
@@ -145,6 +156,7 @@ class Communicator final : private exec::Observer, private Listener {
   [[nodiscard]] Status check_numbers(const Request& request) const;
   [[nodiscard]] Status check_buffers(Request& request) const;
   [[nodiscard]] bool in_place(const Request& request) const;
+  Status find_own_operator(int number, DataType type, Operator& op) const;
 
   struct UserOperator {
     Operator op;
@@ -163,7 +175,7 @@ class Communicator final : private exec::Observer, private Listener {
   bool told_ = false;                         ///< the failure came from another rank, which has told everybody
   bool finalized_ = false;
   uint64_t splits_ = 0;
-  int next_operator_;
+  int next_operator_ = kFirstOperator;
   std::unordered_map<int, UserOperator> operators_;
 };
 

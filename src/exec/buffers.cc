@@ -23,6 +23,15 @@ Status Buffers::bind(const Call& call) {
   const plan::Plan& plan = call.program->plan;
   const bool send_recv = call.signature.collective == Collective::sendrecv;
   const bool same = !send_recv && plan_ == &plan && binding_.count == call.signature.count && type_ == call.signature.type;
+  if (same && scratch_bytes_ == 0 && plan.codec == nullptr) {  // another call like the one before
+    for (size_t at = 0; at < regions_.size(); ++at) {
+      regions_[at] = plan.regions[at].place == plan::Place::in ? const_cast<std::byte*>(call.in) : call.out;
+    }
+    if (call.scale_in) {
+      for (kernels::ReduceMaps& maps : maps_) maps.scalar = call.scalar;
+    }
+    return {};
+  }
   plan_ = &plan;
   coding_ = call.coding;
   call_number_ = call.signature.sequence;
@@ -35,15 +44,6 @@ Status Buffers::bind(const Call& call) {
     for (size_t i = 0; i < call.user_bytes.size(); ++i) binding_.offsets[i + 1] = binding_.offsets[i] + call.user_bytes[i];
   } else if (!same) {
     plan::bind(plan.grid, call.signature.count, binding_);
-  }
-  if (same && scratch_bytes_ == 0) {  // another call like the one before
-    for (size_t at = 0; at < regions_.size(); ++at) {
-      regions_[at] = plan.regions[at].place == plan::Place::in ? const_cast<std::byte*>(call.in) : call.out;
-    }
-    if (call.scale_in) {
-      for (kernels::ReduceMaps& maps : maps_) maps.scalar = call.scalar;
-    }
-    return {};
   }
   if (!same) measure_regions(plan);
   if (plan.codec != nullptr && !core_.coding) {

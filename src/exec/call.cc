@@ -20,8 +20,6 @@ std::string Signature::to_text() const {
   return text;
 }
 
-uint64_t Signature::key(uint64_t kind_key) const { return hash_combine(kind_key, sequence); }
-
 uint64_t Signature::kind_key(uint64_t communicator, uint64_t plan_tag) const {
   Hasher hasher;
   hasher.add(communicator).add(plan_tag).add(count).add(root);

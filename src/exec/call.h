@@ -36,7 +36,11 @@ struct Signature {
   [[nodiscard]] uint64_t key(uint64_t communicator, uint64_t plan_tag) const { return key(kind_key(communicator, plan_tag)); }
   /// The same in two parts: what calls of one kind share (never 0), and the sequence.
   [[nodiscard]] uint64_t kind_key(uint64_t communicator, uint64_t plan_tag) const;
-  [[nodiscard]] uint64_t key(uint64_t kind_key) const;
+  [[nodiscard]] uint64_t key(uint64_t kind_key) const { return kind_key + sequence * kKeyStep; }
+
+ private:
+  /// Odd, so that no two numbers give a kind the same key; kinds are hashes, so theirs differ as hashes do.
+  static constexpr uint64_t kKeyStep = 0x9E3779B97F4A7C15;
 };
 
 /// Tells the submitter that a call is over. Owned by the submitter; must outlive the call.

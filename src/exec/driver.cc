@@ -61,8 +61,7 @@ Driver::~Driver() {
   if (thread_.joinable()) thread_.join();
 }
 
-Driver::Lock::Lock(Driver& driver) : driver_(driver), lock_(driver.mutex_, std::defer_lock) {
-  if (lock_.try_lock()) return;
+void Driver::Lock::contend() {
   driver_.contenders_.fetch_add(1);
   lock_.lock();
   driver_.contenders_.fetch_sub(1);
@@ -97,10 +96,14 @@ void Driver::hurry() {
   if (!owned_ && process_->may_spin() && contenders_.load(std::memory_order_relaxed) == 0) process_->engine().hurry();
 }
 
+void Driver::look_around(Lock& lock) {
+  const bool stale = coarse_now() - process_->engine().now() > kMillisecondNs;
+  if (stale || done_at_once_ % kDoneAtOncePerPoll == 0) poll_once(lock);
+}
+
 bool Driver::wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns) {
-  if (done()) {  // calls that end on the spot do not hold up everything else
-    const bool stale = coarse_now() - process_->engine().now() > kMillisecondNs;
-    if (stale || ++done_at_once_ % kDoneAtOncePerPoll == 0) poll_once(lock);
+  if (done()) {
+    done_at_once(lock);
     return true;
   }
   while (!done()) {

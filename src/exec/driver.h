@@ -39,12 +39,16 @@ class Driver {
   /// The Process, for the holder of the lock.
   class Lock {
    public:
-    explicit Lock(Driver& driver);
+    explicit Lock(Driver& driver) : driver_(driver), lock_(driver.mutex_, std::try_to_lock) {
+      if (!lock_.owns_lock()) [[unlikely]]
+        contend();
+    }
     Process* operator->() const { return driver_.process_.get(); }
     Process& operator*() const { return *driver_.process_; }
 
    private:
     friend class Driver;
+    void contend();
     Driver& driver_;
     std::unique_lock<std::mutex> lock_;
   };
@@ -55,6 +59,10 @@ class Driver {
   void hurry();
   /// Makes progress until `done()` (asked under the lock) or the deadline; true if done. The lock is released while blocking.
   bool wait(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns = kNever);
+  /// Instead of wait(), where a call has ended on the spot: such calls do not hold up everything else.
+  void done_at_once(Lock& lock) {
+    if (++done_at_once_ % kDoneAtOncePerLook == 0) look_around(lock);
+  }
   /// Something changed that a blocked waiter or the progress thread should look at. Any thread, no lock needed.
   void wake();
   /// Sees to it that work goes on although nobody waits (asynchronous calls, bytes still to be sent).
@@ -63,6 +71,9 @@ class Driver {
   static TimeNs now();
 
  private:
+  static constexpr uint32_t kDoneAtOncePerLook = 4;  ///< reading a clock is a tenth of such a call
+
+  void look_around(Lock& lock);
   void let_others_in(Lock& lock);
   void make_progress(Lock& lock, const std::function<bool()>& done, TimeNs deadline_ns);
   void block(Lock& lock, TimeNs until_ns, std::vector<pollfd>& fds);

@@ -74,8 +74,7 @@ void Quick::work_out() {
   }
 }
 
-bool Quick::take_early() {
-  if (endpoint_->early_frames == 0) return true;
+bool Quick::take_early_frames() {
   for (Flow& flow : endpoint_->flows) {
     for (size_t i = 0; i < flow.early.size();) {
       const Early& early = flow.early[i];
@@ -88,11 +87,6 @@ bool Quick::take_early() {
     }
   }
   return true;
-}
-
-void Quick::end() {
-  active_ = false;
-  buffers_.release();
 }
 
 bool Quick::glance() {

@@ -33,12 +33,15 @@ class Quick {
   /// other call on the short way.
   bool begin(Endpoint& endpoint, const Call& call);
   /// Takes the messages that came before the call. False: something else came, so that a Run must take over.
-  bool take_early();
+  bool take_early() { return endpoint_->early_frames == 0 || take_early_frames(); }
   enum class Outcome : uint8_t { done, waits, stuck };
   /// Goes on. `stuck`: a Run must take over.
   Outcome advance();
   /// The call is over, here at least.
-  void end();
+  void end() {
+    active_ = false;
+    buffers_.release();
+  }
   /// The endpoint goes.
   void forget(const Endpoint& endpoint) {
     if (endpoint_ == &endpoint) endpoint_ = nullptr;
@@ -110,6 +113,7 @@ class Quick {
   }
   void prepare(Endpoint& endpoint, const Call& call);
   void work_out();
+  bool take_early_frames();
   bool send(const Move& move);
   bool receive(const Move& move);
   void apply(const Move& move, const std::byte* message, uint32_t eager_bytes);

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "base/float_types.h"
 #include "collectives/registry.h"
@@ -57,10 +59,11 @@ class CodecJob {
     job_.world.set_default_link(what.link);
   }
 
-  comm::CodecWish wish(size_t rank, const std::string& codec) {
+  std::shared_ptr<const comm::CodecWish> wish(size_t rank, const std::string& codec, std::shared_ptr<float> residual = nullptr) {
     auto named = job_.rank(rank).process->codecs().get(codec, static_cast<uint32_t>(what_.ranks));
     EXPECT_TRUE(named.ok()) << named.status().text();
-    return {.codec = named.ok() ? *named : nullptr, .algorithm = what_.algorithm};
+    return std::make_shared<const comm::CodecWish>(
+        comm::CodecWish{.codec = named.ok() ? *named : nullptr, .algorithm = what_.algorithm, .residual = std::move(residual)});
   }
 
   /// Each rank's result. With `residuals`: error feedback, a vector for each rank.
@@ -71,8 +74,8 @@ class CodecJob {
       comm::Request request{.collective = what_.collective, .in = buffers[rank].data(), .count = block, .op = {.op = what_.op}};
       const uint64_t own = what_.collective == Collective::reduce_scatter ? rank * block : 0;
       request.out = what_.in_place ? buffers[rank].data() + own : out[rank].data();
-      request.wish = wish(rank, what_.codec);
-      if (residuals != nullptr) request.wish.residual = std::shared_ptr<float>(std::shared_ptr<void>(), (*residuals)[rank].data());
+      float* residual = residuals != nullptr ? (*residuals)[rank].data() : nullptr;
+      request.wish = wish(rank, what_.codec, std::shared_ptr<float>(std::shared_ptr<void>(), residual));
       job_.submit(rank, request);
       if (testing::Test::HasFatalFailure()) return out;
     }
