@@ -41,27 +41,34 @@ Result<std::vector<Plan>> build_world(const Choice& choice, int32_t ranks) {
   return world;
 }
 
+/// The id of what a message goes through; -1: nothing.
+int32_t port_of(Port port, int32_t ranks, int from, int to) {
+  const int site = 2 * from >= ranks, other = 2 * to >= ranks;
+  switch (port) {
+    case Port::sender:
+      return from;
+    case Port::receiver:
+      return to;
+    case Port::shared:
+      return 0;
+    case Port::line:
+      break;
+  }
+  return site == other ? -1 : site;
+}
+
 plan::CostModel model_of(const Machine& machine, int32_t ranks) {
-  const auto port = [port = machine.port, ranks](int from, int to) {
-    const int site = 2 * from >= ranks, other = 2 * to >= ranks;
-    switch (port) {
-      case Port::sender:
-        return from;
-      case Port::receiver:
-        return to;
-      case Port::shared:
-        return 0;
-      case Port::line:
-        break;
-    }
-    return site == other ? -1 : site;
+  std::vector<plan::SharedLink> ports;
+  for (int32_t id = 0; id < ranks; ++id) ports.push_back({.id = id, .cost = machine.port_cost});
+  const auto shared = [port = machine.port, ranks, ports = std::move(ports)](int from, int to) {
+    const int32_t id = port_of(port, ranks, from, to);
+    return id < 0 ? std::span<const plan::SharedLink>() : std::span(ports).subspan(static_cast<size_t>(id), 1);
   };
   return {.link = [link = machine.link](int, int) { return link; },
           .reduce_bytes_per_s = machine.reduce_rate_bytes_per_s,
           .copy_bytes_per_s = machine.copy_rate_bytes_per_s,
           .step_ns = machine.step_ns,
-          .cut = port,
-          .cut_link = machine.port_cost};
+          .shared = shared};
 }
 
 /// All numbers of segments that are tried on some machine.

@@ -107,7 +107,7 @@ Result<std::string> trace(const std::vector<plan::Plan>& world, const PlanWords&
   const double rate = words.gb_per_s * 1e9;
   const plan::LinkCost link = {.latency_ns = std::llround(words.latency_us * 1e3), .rate_bytes_per_s = rate};
   const plan::CostModel model = {
-      .link = [link](int, int) { return link; }, .reduce_bytes_per_s = rate, .copy_bytes_per_s = rate, .cut = nullptr};
+      .link = [link](int, int) { return link; }, .reduce_bytes_per_s = rate, .copy_bytes_per_s = rate, .shared = nullptr};
   ISTHMUS_ASSIGN(const plan::Cost cost, plan::cost(world, bytes / kElementBytes / world[0].grid.blocks, kElementBytes, model, true));
   return plan::to_chrome_trace(world, cost);
 }

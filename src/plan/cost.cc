@@ -21,6 +21,13 @@ TimeNs transfer_ns(uint64_t bytes, double rate_bytes_per_s) {
   return static_cast<TimeNs>(std::llround(static_cast<double>(bytes) * 1e9 / rate_bytes_per_s));
 }
 
+/// On the line through two knots, or through the first and the origin.
+TimeNs on_line(const Knot& from, const Knot& to, uint64_t bytes) {
+  const double slope = static_cast<double>(to.gap_ns - from.gap_ns) / static_cast<double>(to.bytes - from.bytes);
+  const double gap_ns = static_cast<double>(from.gap_ns) + slope * (static_cast<double>(bytes) - static_cast<double>(from.bytes));
+  return static_cast<TimeNs>(std::llround(std::max(gap_ns, 0.0)));
+}
+
 /// Something that is used by one at a time.
 struct Resource {
   TimeNs free_ns = 0;
@@ -86,7 +93,7 @@ class CostWalk {
   }
 
   void begin_compute(Walk::At at) {
-    const auto [begin, end] = use(cpus_[at.plan], now_, model_.step_ns + compute_ns(at));
+    const auto [begin, end] = compute(at.plan, now_, model_.step_ns + compute_ns(at));
     note(at, begin, end);
     foresee(end, What::computed, at);
   }
@@ -96,7 +103,7 @@ class CostWalk {
     const int from = walk_.world()[send.plan].rank, to = walk_.world()[receiver.plan].rank;
     const uint64_t bytes = bytes_of(send);
     const LinkCost link = model_.link ? model_.link(from, to) : LinkCost{};
-    const auto [begin, ready] = use(cpus_[send.plan], now_, model_.step_ns + link.overhead_ns);
+    const auto [begin, ready] = compute(send.plan, now_, model_.step_ns + link.overhead_ns);
     const Passage passage = pass(link, from, to, bytes, ready);
     cost_.sent_bytes[send.plan] += bytes;
     ++cost_.sent_messages[send.plan];
@@ -110,22 +117,24 @@ class CostWalk {
     TimeNs left, arrives;
   };
 
-  /// Puts the bytes on the link and through the cut that it crosses.
+  /// Puts the bytes on the link, and at the same time on all that it shares with other pairs.
   Passage pass(const LinkCost& link, int from, int to, uint64_t bytes, TimeNs ready) {
+    const std::span<const SharedLink> shared = model_.shared ? model_.shared(from, to) : std::span<const SharedLink>();
     Resource& wire = links_[{from, to}];
-    const TimeNs on_wire = transfer_ns(bytes, link.rate_bytes_per_s);
-    const int cut = model_.cut ? model_.cut(from, to) : -1;
-    if (cut < 0) {
-      const TimeNs left = use(wire, ready, on_wire).second;
-      return {left, left + link.latency_ns};
+    TimeNs begin = std::max(ready, wire.free_ns), latency_ns = link.latency_ns;
+    for (const SharedLink& one : shared) begin = std::max(begin, shared_link(one).free_ns);
+    TimeNs left = use(wire, begin, occupancy_ns(link, bytes)).second;
+    for (const SharedLink& one : shared) {
+      left = std::max(left, use(shared_link(one), begin, one.cost.overhead_ns + occupancy_ns(one.cost, bytes)).second);
+      latency_ns += one.cost.latency_ns;
     }
-    Resource& shared = cuts_[cut];
-    const LinkCost& uplink = model_.cut_link;
-    const TimeNs begin = std::max({ready, wire.free_ns, shared.free_ns});
-    const TimeNs wire_end = use(wire, begin, on_wire).second;
-    const TimeNs shared_end = use(shared, begin, uplink.overhead_ns + transfer_ns(bytes, uplink.rate_bytes_per_s)).second;
-    const TimeNs left = std::max(wire_end, shared_end);
-    return {left, left + link.latency_ns + uplink.latency_ns};
+    return {left, left + latency_ns};
+  }
+
+  Resource& shared_link(const SharedLink& link) {
+    const auto id = static_cast<size_t>(link.id);
+    if (id >= shared_.size()) shared_.resize(id + 1);
+    return shared_[id];
   }
 
   void begin_landing(Walk::At send) {
@@ -133,7 +142,7 @@ class CostWalk {
     const int from = walk_.world()[send.plan].rank, to = walk_.world()[receiver.plan].rank;
     const bool applies_later = walk_.step(receiver).kind == StepKind::recv_reduce;
     const TimeNs overhead = model_.link ? model_.link(from, to).overhead_ns : 0;
-    const auto [begin, end] = use(cpus_[receiver.plan], now_, overhead + (applies_later ? 0 : model_.step_ns));
+    const auto [begin, end] = compute(receiver.plan, now_, overhead + (applies_later ? 0 : model_.step_ns));
     if (!applies_later) note(receiver, begin, end);
     foresee(end, What::landed, send);
   }
@@ -154,6 +163,19 @@ class CostWalk {
       uint32_t& successor = depth_[walk_.number({at.plan, next})];
       successor = std::max(successor, depth);
     }
+  }
+
+  /// A rank does one thing at a time, on whichever of its host's CPUs is free first.
+  std::pair<TimeNs, TimeNs> compute(uint32_t plan, TimeNs from, TimeNs duration) {
+    if (model_.hosts.empty()) return use(cpus_[plan], from, duration);
+    const auto host = static_cast<size_t>(model_.hosts[static_cast<size_t>(walk_.world()[plan].rank)]);
+    if (host >= hosts_.size()) hosts_.resize(host + 1);
+    std::vector<Resource>& cpus = hosts_[host];
+    if (cpus.empty()) cpus.resize(static_cast<size_t>(std::max(model_.cpus_of_hosts[host], 1)));
+    const auto first = std::min_element(cpus.begin(), cpus.end(), [](const auto& a, const auto& b) { return a.free_ns < b.free_ns; });
+    const auto span = use(*first, std::max(from, cpus_[plan].free_ns), duration);
+    cpus_[plan].free_ns = span.second;
+    return span;
   }
 
   static std::pair<TimeNs, TimeNs> use(Resource& resource, TimeNs from, TimeNs duration) {
@@ -189,12 +211,23 @@ class CostWalk {
   std::priority_queue<Happening> queue_;
   std::vector<Resource> cpus_;
   std::map<std::pair<int, int>, Resource> links_;
-  std::map<int, Resource> cuts_;
+  std::vector<Resource> shared_;               ///< by SharedLink::id
+  std::vector<std::vector<Resource>> hosts_;  ///< their CPUs
   std::vector<uint32_t> depth_;  ///< per step: messages on the longest chain before (and including) it
   Cost cost_;
 };
 
 }  // namespace
+
+TimeNs occupancy_ns(const LinkCost& link, uint64_t bytes) {
+  const std::span<const Knot> gaps = link.gaps;
+  if (gaps.empty() || bytes == 0) return transfer_ns(bytes, link.rate_bytes_per_s);
+  const auto above = std::lower_bound(gaps.begin(), gaps.end(), bytes, [](const Knot& knot, uint64_t at) { return knot.bytes < at; });
+  const Knot origin;
+  if (above == gaps.begin()) return on_line(origin, *above, bytes);
+  if (above != gaps.end()) return on_line(*(above - 1), *above, bytes);
+  return on_line(gaps.size() == 1 ? origin : gaps[gaps.size() - 2], gaps.back(), bytes);
+}
 
 Result<Cost> cost(World world, uint64_t count, size_t element_size, const CostModel& model, bool with_times) {
   for (const Plan& plan : world) ISTHMUS_TRY(check_form(plan));

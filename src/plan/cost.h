@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -12,11 +13,29 @@
 
 namespace isthmus::plan {
 
+/// A point of a gap curve: a message of so many bytes occupies a link so long.
+struct Knot {
+  uint64_t bytes = 0;
+  TimeNs gap_ns = 0;
+  friend bool operator==(const Knot&, const Knot&) = default;
+};
+
 /// What a link or a machine costs. Rates are bytes per second; 0 means free.
 struct LinkCost {
   TimeNs latency_ns = 0;
   TimeNs overhead_ns = 0;  ///< per message at the sender and at the receiver
   double rate_bytes_per_s = 0;
+  std::span<const Knot> gaps;  ///< by ascending bytes; where given they say how long a message occupies the link, not the rate
+};
+
+/// How long a message of `bytes` occupies a link: by its gap curve, linear between knots, from nothing to the first, and beyond the last at
+/// the slope of the last two (P-LogP's g(m); Kielmann, Bal, Gorlatch 2000), or by its rate.
+TimeNs occupancy_ns(const LinkCost& link, uint64_t bytes);
+
+/// What the messages of several pairs go through, one at a time: a network card, a site's uplink.
+struct SharedLink {
+  int32_t id = 0;  ///< equal ids are one link; small and not negative
+  LinkCost cost;   ///< besides the pair's own link, through which the bytes go at the same time
 };
 
 struct CostModel {
@@ -24,10 +43,10 @@ struct CostModel {
   double reduce_bytes_per_s = 0;                   ///< reduce, apply and codec steps
   double copy_bytes_per_s = 0;                     ///< copy and map steps
   TimeNs step_ns = 0;                              ///< every step at its rank, which does one thing at a time
-  /// Optional shared cut (a site's uplink): transfers for which it returns the same id >= 0 share `cut_link`, one at a time, and pay its
-  /// costs besides the link's; -1: none. The two directions of an uplink need different ids.
-  std::function<int(int from, int to)> cut;
-  LinkCost cut_link;
+  /// Optional: what else that pair's messages go through. The two directions of an uplink need different ids.
+  std::function<std::span<const SharedLink>(int from, int to)> shared;
+  /// Optional: ranks of one host share its CPUs. By communicator rank, the host's number; and by that, how many CPUs it has.
+  std::span<const int32_t> hosts, cpus_of_hosts;
 };
 
 /// One step's place in virtual time, for traces.
@@ -46,7 +65,7 @@ struct Cost {
 };
 
 /// Walks the plans of all ranks for `count` elements per block (grouped send/recv: per transfer). Messages are pushed. Everything that
-/// becomes possible begins as soon as the rank's CPU, the link and the cut are free, in the order in which it became possible.
+/// becomes possible begins as soon as the rank's CPU, the link and all that it shares are free, in the order in which it became possible.
 /// Fails with internal_error if a plan is malformed or the plans stall.
 Result<Cost> cost(World world, uint64_t count, size_t element_size, const CostModel& model, bool with_times = false);
 

@@ -78,10 +78,48 @@ TEST(PlanCost, ACutIsShared) {
   // Ranks 0, 1 | 2, 3: a direct allgather sends four messages each way through the cut.
   const auto world = world_of(Collective::allgather, "direct", 4);
   CostModel model = uniform({});
-  model.cut = [](int from, int to) { return from / 2 == to / 2 ? -1 : from / 2; };
-  model.cut_link = {.latency_ns = kLatency, .overhead_ns = 0, .rate_bytes_per_s = 1e9};
+  const plan::LinkCost uplink = {.latency_ns = kLatency, .rate_bytes_per_s = 1e9};
+  const std::vector<SharedLink> uplinks = {{.id = 0, .cost = uplink}, {.id = 1, .cost = uplink}};
+  model.shared = [&](int from, int to) {
+    return from / 2 == to / 2 ? std::span<const SharedLink>() : std::span(uplinks).subspan(static_cast<size_t>(from) / 2, 1);
+  };
   constexpr uint64_t kCount = 1024;
   EXPECT_EQ(cost_of(world, kCount, model).total_ns, static_cast<TimeNs>(4 * kCount * 4) + kLatency);
+}
+
+TEST(PlanCost, WhatIsSharedTwiceIsWaitedForTwice) {
+  // As above, but all messages also enter through one slower downlink.
+  const auto world = world_of(Collective::allgather, "direct", 4);
+  CostModel model = uniform({});
+  const std::vector<SharedLink> way = {{.id = 3, .cost = {.rate_bytes_per_s = 1e9}}, {.id = 1, .cost = {.rate_bytes_per_s = 5e8}}};
+  model.shared = [&](int, int) { return std::span(way); };
+  constexpr uint64_t kCount = 1024;
+  EXPECT_EQ(cost_of(world, kCount, model).total_ns, static_cast<TimeNs>(12 * kCount * 4 * 2));
+}
+
+TEST(PlanCost, RanksOfAHostShareItsCpus) {
+  const auto world = world_of(Collective::allreduce, "one_shot", 4);
+  CostModel model = uniform({.overhead_ns = 100});
+  const TimeNs alone = cost_of(world, 1, model).total_ns;
+  const std::vector<int32_t> hosts(4, 0), one_cpu = {1}, two_cpus = {2};
+  model.hosts = hosts;
+  model.cpus_of_hosts = one_cpu;
+  EXPECT_EQ(cost_of(world, 1, model).total_ns, 4 * alone);
+  model.cpus_of_hosts = two_cpus;
+  EXPECT_EQ(cost_of(world, 1, model).total_ns, 2 * alone);
+}
+
+TEST(PlanCost, GapsAreLinearBetweenKnots) {
+  const std::vector<Knot> gaps = {{.bytes = 100, .gap_ns = 1000}, {.bytes = 300, .gap_ns = 2000}, {.bytes = 400, .gap_ns = 4000}};
+  const LinkCost link = {.rate_bytes_per_s = 1, .gaps = gaps};
+  EXPECT_EQ(occupancy_ns(link, 0), 0);
+  EXPECT_EQ(occupancy_ns(link, 50), 500);
+  EXPECT_EQ(occupancy_ns(link, 100), 1000);
+  EXPECT_EQ(occupancy_ns(link, 200), 1500);
+  EXPECT_EQ(occupancy_ns(link, 350), 3000);
+  EXPECT_EQ(occupancy_ns(link, 500), 6000);
+  EXPECT_EQ(occupancy_ns({.rate_bytes_per_s = 1e9, .gaps = std::span(gaps).first(1)}, 200), 2000);
+  EXPECT_EQ(occupancy_ns({.rate_bytes_per_s = 1e9}, 200), 200);
 }
 
 TEST(PlanCost, EmptyCellsTravelNowhere) {
