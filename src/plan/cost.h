@@ -43,7 +43,7 @@ struct CostModel {
   double reduce_bytes_per_s = 0;                   ///< reduce, apply and codec steps
   double copy_bytes_per_s = 0;                     ///< copy and map steps
   TimeNs step_ns = 0;                              ///< every step at its rank, which does one thing at a time
-  /// Optional: what else that pair's messages go through. The two directions of an uplink need different ids.
+  /// Optional: what else that pair's messages go through, valid until the next call. The two directions of an uplink need different ids.
   std::function<std::span<const SharedLink>(int from, int to)> shared;
   /// Optional: ranks of one host share its CPUs. By communicator rank, the host's number; and by that, how many CPUs it has.
   std::span<const int32_t> hosts, cpus_of_hosts;

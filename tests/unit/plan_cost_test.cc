@@ -106,7 +106,8 @@ TEST(PlanCost, RanksOfAHostShareItsCpus) {
   model.cpus_of_hosts = one_cpu;
   EXPECT_EQ(cost_of(world, 1, model).total_ns, 4 * alone);
   model.cpus_of_hosts = two_cpus;
-  EXPECT_EQ(cost_of(world, 1, model).total_ns, 2 * alone);
+  EXPECT_GE(cost_of(world, 1, model).total_ns, 2 * alone);
+  EXPECT_LT(cost_of(world, 1, model).total_ns, 3 * alone);  // work is not moved between CPUs afterwards
 }
 
 TEST(PlanCost, GapsAreLinearBetweenKnots) {

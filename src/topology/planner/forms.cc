@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which messages algorithms send, in closed form: paths of messages that wait for each other, and loads of shared links. See formulas.h.
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "collectives/phases.h"
+#include "collectives/sites.h"
+#include "topology/planner/formulas.h"
+
+namespace isthmus::topology {
+namespace {
+
+/// So many ranks' paths are looked at in large jobs.
+constexpr int32_t kSampledRanks = 64;
+/// In larger jobs the loads of single hosts' ports are not counted, which keeps the bound a bound.
+constexpr int32_t kMostCounted = 256;
+
+std::vector<int32_t> sample(int32_t ranks) {
+  std::vector<int32_t> result;
+  const int32_t step = std::max(1, ranks / kSampledRanks);
+  for (int32_t rank = 0; rank < ranks; rank += step) result.push_back(rank);
+  return result;
+}
+
+}  // namespace
+
+Formulas::Form Formulas::form_of(const plan::Algorithm& algorithm) const {
+  Form form;
+  const Collective collective = algorithm.collective;
+  const bool reduces = is_reducing(collective);
+  const bool gathers = collective == Collective::allreduce || collective == Collective::allgather;
+  const std::string_view name = algorithm.name;
+  if (name == "hierarchy") {
+    is_rooted(collective) ? describe_chain(form, true, reduces) : describe_hierarchy(form, collective);
+  } else if (name == "ring") {
+    describe_ring(form, reduces, gathers);
+  } else if (name == "direct") {
+    describe_direct(form, reduces, gathers);
+  } else if (name == "halving_doubling" || name == "halving" || name == "doubling") {
+    describe_halving(form, reduces, gathers);
+  } else if (name == "recursive_doubling" || name == "one_shot") {
+    describe_doubling(form);
+  } else if (name == "chain") {
+    describe_chain(form, false, reduces);
+  } else if (name == "binomial") {
+    describe_tree(form, reduces);
+  }
+  return form;
+}
+
+// The sum of a share goes around once but for one link, and so does the result.
+void Formulas::describe_ring(Form& form, bool reduces, bool gathers) const {
+  const int32_t ranks = scene_.ranks();
+  const double share = 1.0 / ranks;
+  form.cells = ranks;
+  form.pair_messages = (reduces && gathers ? 2 : 1) * (ranks - 1);
+  std::set<const LinkFacts*> kinds;
+  const auto next = [&](int32_t rank) { return (rank + 1) % ranks; };
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    const LinkFacts* link = &scene_.facts(rank, next(rank));
+    if (kinds.insert(link).second) form.pairs.push_back({.link = link, .share = share, .reduces = false});
+    if (ranks <= kMostCounted) add_load(form.loads, rank, next(rank), form.pair_messages * share, form.pair_messages);
+  }
+  Path path;  // of share 0, which has elements whenever there are any
+  if (reduces) {
+    for (int32_t at = 0; at + 1 < ranks; ++at) {
+      const int32_t from = (1 + at) % ranks;
+      path.push_back({.link = &scene_.facts(from, next(from)), .share = share, .reduces = true});
+    }
+  }
+  if (gathers) {
+    for (int32_t from = 0; from + 1 < ranks; ++from) {
+      path.push_back({.link = &scene_.facts(from, next(from)), .share = share, .reduces = false});
+    }
+  }
+  form.paths.push_back(std::move(path));
+}
+
+// Each rank's exchanges wait for each other. Where the sides are uneven somebody waits for a helper instead, and counts as going ahead.
+void Formulas::describe_halving(Form& form, bool reduces, bool gathers) const {
+  const int32_t ranks = scene_.ranks();
+  const auto pairing = reduces && gathers ? collectives::Pairing::near : collectives::Pairing::far;
+  form.cells = ranks;
+  for (const int32_t rank : sample(ranks)) {
+    const auto halvings = collectives::halvings({.ranks = {}, .size = ranks, .position = rank}, pairing);
+    Path down, up;
+    for (const collectives::Halving& step : halvings.steps) {
+      const int32_t partner = step.partner >= 0 ? step.partner : step.helper;
+      const double mine = static_cast<double>(step.mine_end - step.mine_begin) / ranks;
+      const double theirs = static_cast<double>(step.theirs_end - step.theirs_begin) / ranks;
+      if (step.partner >= 0) {
+        if (reduces) down.push_back({.link = &scene_.facts(partner, rank), .share = mine, .reduces = true});
+        if (gathers) up.push_back({.link = &scene_.facts(partner, rank), .share = theirs, .reduces = false});
+      }
+      if (ranks > kMostCounted) continue;
+      if (reduces) add_load(form.loads, rank, partner, theirs, 1);
+      if (gathers && step.partner >= 0) add_load(form.loads, rank, partner, mine, 1);
+    }
+    down.insert(down.end(), up.rbegin(), up.rend());
+    form.paths.push_back(std::move(down));
+  }
+}
+
+void Formulas::describe_direct(Form& form, bool reduces, bool gathers) const {
+  const int32_t ranks = scene_.ranks();
+  const double share = 1.0 / ranks;
+  form.cells = ranks;
+  form.pair_messages = 1;
+  std::set<const LinkFacts*> kinds;
+  for (int32_t from = 0; from < ranks; ++from) {
+    for (int32_t to = 0; to < ranks; ++to) {
+      if (from == to) continue;
+      const LinkFacts* link = &scene_.facts(from, to);
+      if (kinds.insert(link).second) form.pairs.push_back({.link = link, .share = share, .reduces = false});
+      add_load(form.loads, from, to, (reduces && gathers ? 2 : 1) * share, 1);
+    }
+  }
+  const LinkFacts* link = &scene_.facts(ranks - 1, 0);  // share 0 has elements whenever there are any
+  if (reduces) form.paths.push_back({{.link = link, .share = share, .reduces = true}});
+  const LinkFacts* back = &scene_.facts(0, ranks - 1);
+  if (!reduces) form.paths.push_back({{.link = back, .share = share, .reduces = false}});
+  if (reduces && gathers) form.paths[0].push_back({.link = back, .share = share, .reduces = false});
+}
+
+void Formulas::describe_doubling(Form& form) const {
+  const int32_t ranks = scene_.ranks();
+  const bool even = std::has_single_bit(static_cast<uint32_t>(ranks));
+  for (const int32_t rank : sample(ranks)) {
+    Path path;
+    for (int32_t distance = 1; distance < ranks; distance *= 2) {
+      const LinkFacts* link = even ? &scene_.facts(rank ^ distance, rank) : &ideal_;
+      path.push_back({.link = link, .share = 1, .reduces = true});
+    }
+    form.paths.push_back(std::move(path));
+  }
+}
+
+void Formulas::describe_tree(Form& form, bool reduces) const {
+  Path path;
+  for (int32_t distance = 1; distance < scene_.ranks(); distance *= 2) {
+    path.push_back({.link = &ideal_, .share = 1, .reduces = reduces});
+  }
+  if (!std::has_single_bit(static_cast<uint32_t>(scene_.ranks()))) path.pop_back();
+  form.paths.push_back(std::move(path));
+}
+
+// From the root through all others, and its segments behind each other.
+void Formulas::describe_chain(Form& form, bool by_site, bool reduces) const {
+  std::vector<int32_t> order;
+  if (by_site) {
+    for (const auto& site : members_by_site()) order.insert(order.end(), site.begin(), site.end());
+  } else {
+    for (int32_t rank = 0; rank < scene_.ranks(); ++rank) order.push_back(rank);
+  }
+  Path path;
+  for (size_t at = 0; at + 1 < order.size(); ++at) {
+    const LinkFacts* link = reduces ? &scene_.facts(order[at + 1], order[at]) : &scene_.facts(order[at], order[at + 1]);
+    path.push_back({.link = link, .share = 1, .reduces = reduces});
+    if (scene_.ranks() > kMostCounted) continue;
+    reduces ? add_load(form.loads, order[at + 1], order[at], 1, 1) : add_load(form.loads, order[at], order[at + 1], 1, 1);
+  }
+  form.paths.push_back(std::move(path));
+  form.pipelined = true;
+}
+
+// To a leader, across, and on: one path for each pair of sites; and what each site sends across.
+void Formulas::describe_hierarchy(Form& form, Collective collective) const {
+  const auto sites = members_by_site();
+  const auto count = static_cast<double>(sites.size());
+  if (sites.size() < 2) return describe_direct(form, is_reducing(collective), collective != Collective::reduce_scatter);
+  const auto smallest = std::min_element(sites.begin(), sites.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const auto leaders = static_cast<double>(smallest->size());
+  const double ranks = scene_.ranks();
+  const bool allreduce = collective == Collective::allreduce;
+  const double parts = allreduce && sites.size() > 2 ? count : 1;
+  const double share = allreduce ? 1 / (leaders * parts) : 1 / ranks;
+  form.cells = allreduce ? leaders * parts : ranks;
+  for (size_t a = 0; a < sites.size(); ++a) {
+    for (size_t b = 0; b < sites.size(); ++b) {
+      if (a == b) continue;
+      const int32_t from = sites[a].front(), to = sites[b].front();
+      Path path;
+      if (collective != Collective::allgather && sites[a].size() > 1) {
+        path.push_back({.link = &scene_.facts(sites[a].back(), from), .share = share, .reduces = true});
+      }
+      path.push_back({.link = &scene_.facts(from, to), .share = share, .reduces = collective != Collective::allgather});
+      if (collective != Collective::reduce_scatter && sites[b].size() > 1) {
+        path.push_back({.link = &scene_.facts(to, sites[b].back()), .share = share, .reduces = false});
+      }
+      form.paths.push_back(std::move(path));
+      double crosses = allreduce ? (sites.size() == 2 ? 1 : 2 / count) : 0;
+      if (collective == Collective::allgather) crosses = static_cast<double>(sites[a].size()) / ranks;
+      if (collective == Collective::reduce_scatter) crosses = static_cast<double>(sites[b].size()) / ranks;
+      for (const plan::SharedLink& one : scene_.shared(from, to)) {
+        if (one.id < 2 * scene_.layout().count(Level::host)) continue;  // ports of single hosts
+        Load& load = form.loads[one.id];
+        load = {.share = load.share + crosses, .messages = load.messages + leaders, .rate_bytes_per_s = one.cost.rate_bytes_per_s};
+      }
+    }
+  }
+}
+
+void Formulas::add_load(Loads& loads, int32_t from, int32_t to, double share, double messages) const {
+  for (const plan::SharedLink& one : scene_.shared(from, to)) {
+    Load& load = loads[one.id];
+    load = {.share = load.share + share, .messages = load.messages + messages, .rate_bytes_per_s = one.cost.rate_bytes_per_s};
+  }
+}
+
+std::vector<std::vector<int32_t>> Formulas::members_by_site() const {
+  const Layout& layout = scene_.layout();
+  std::vector<std::vector<int32_t>> sites(static_cast<size_t>(layout.count(Level::building)));
+  for (int32_t rank = 0; rank < layout.ranks(); ++rank) {
+    sites[static_cast<size_t>(layout.member(Level::building, rank))].push_back(rank);
+  }
+  return sites;
+}
+
+}  // namespace isthmus::topology

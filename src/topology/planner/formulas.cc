@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Closed forms from the paths and loads of forms.cc. See formulas.h.
+#include "topology/planner/formulas.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "collectives/registry.h"
+
+namespace isthmus::topology {
+namespace {
+
+/// Cells are not cut smaller than this (collectives/phases.h), so that small buffers have few.
+constexpr double kLeastCellBytes = 64;
+
+TimeNs round_ns(double ns) { return static_cast<TimeNs>(std::llround(ns)); }
+
+TimeNs rate_ns(double bytes, double rate_bytes_per_s) { return rate_bytes_per_s <= 0 ? 0 : round_ns(bytes * 1e9 / rate_bytes_per_s); }
+
+TimeNs wire_ns(const LinkFacts& link, double bytes) {
+  return plan::occupancy_ns({.rate_bytes_per_s = static_cast<double>(link.stream_bytes_per_s), .gaps = link.gaps},
+                            static_cast<uint64_t>(std::max(bytes, 0.0)));
+}
+
+LinkFacts ideal_of(const Profile& profile) {
+  LinkFacts ideal = profile.links.front();
+  ideal.gaps.clear();
+  bool limited = true;
+  for (const LinkFacts& link : profile.links) {
+    ideal.latency_ns = std::min(ideal.latency_ns, link.latency_ns);
+    ideal.overhead_ns = std::min(ideal.overhead_ns, link.overhead_ns);
+    ideal.stream_bytes_per_s = std::max(ideal.stream_bytes_per_s, link.stream_bytes_per_s);
+    limited = limited && link.stream_bytes_per_s != 0 && link.gaps.empty();
+  }
+  if (!limited) ideal.stream_bytes_per_s = 0;
+  return ideal;
+}
+
+}  // namespace
+
+Formulas::Formulas(const Scene& scene) : scene_(scene), ideal_(ideal_of(scene.profile())) {
+  for (const plan::Algorithm* algorithm : collectives::registry()) {
+    if (serves(*algorithm, scene.ranks()) && scene.ranks() > 1) forms_.emplace(algorithm, form_of(*algorithm));
+  }
+}
+
+TimeNs Formulas::lower_bound_ns(const collectives::Choice& choice, uint64_t bytes) const {
+  const auto found = forms_.find(choice.algorithm);
+  if (found == forms_.end() || bytes == 0) return 0;
+  const Form& form = found->second;
+  const auto whole = static_cast<double>(bytes);
+  const double cells = std::clamp(std::ceil(whole / kLeastCellBytes), 1.0, form.cells * choice.segments);
+  const double segments = std::max(cells / form.cells, 1.0);
+  TimeNs bound = 0;
+  for (const Path& path : form.paths) {
+    TimeNs chain = 0, slowest = 0;
+    for (const Hop& hop : path) {
+      const double part = whole * hop.share / segments;
+      chain += hop_ns(hop, part);
+      slowest = std::max(slowest, wire_ns(*hop.link, part));
+    }
+    if (form.pipelined) chain += round_ns((segments - 1) * static_cast<double>(slowest));
+    bound = std::max(bound, chain);
+  }
+  const double filled = std::min(1.0, cells / (form.cells * choice.segments));  // empty cells do not travel
+  for (const Hop& hop : form.pairs) {
+    const double part = whole * hop.share / segments;
+    const double in_a_row = std::floor(form.pair_messages * segments * filled);
+    bound = std::max(bound, round_ns(in_a_row * static_cast<double>(wire_ns(*hop.link, part))) + hop.link->latency_ns);
+  }
+  for (const auto& [id, load] : form.loads) bound = std::max(bound, rate_ns(load.share * whole, load.rate_bytes_per_s));
+  return bound;
+}
+
+TimeNs Formulas::physical_bound_ns(Collective collective, uint64_t bytes) const {
+  const Layout& layout = scene_.layout();
+  TimeNs bound = 0;
+  const auto sites = members_by_site();
+  const double ranks = layout.ranks();
+  for (size_t a = 0; a < sites.size(); ++a) {
+    const double inside = static_cast<double>(sites[a].size()) / ranks;
+    double leaves = 1;  // allreduce, reduce, broadcast: at least one site's sum, or the data, crosses once
+    if (collective == Collective::allgather) leaves = inside;
+    if (collective == Collective::reduce_scatter) leaves = 1 - inside;
+    const size_t b = (a + 1) % sites.size();
+    if (a == b) break;
+    if (is_rooted(collective) && a != 0) continue;
+    const auto from = is_rooted(collective) && collective == Collective::reduce ? b : a, to = from == a ? b : a;
+    const int32_t sender = sites[from].front(), receiver = sites[to].front();
+    const LinkFacts& link = scene_.facts(sender, receiver);
+    TimeNs through = 0;
+    // What leaves the site may go to several others; only what all of it shares counts, or all of it where there is one other.
+    for (const plan::SharedLink& one : scene_.shared(sender, receiver)) {
+      const bool all_of_it = sites.size() == 2 || one.id >= 2 * layout.count(Level::host);
+      if (all_of_it && one.id >= 2 * layout.count(Level::host)) {
+        through = std::max(through, rate_ns(leaves * static_cast<double>(bytes) / static_cast<double>(sites.size() - 1),
+                                            one.cost.rate_bytes_per_s));
+      }
+    }
+    bound = std::max(bound, link.latency_ns + through);
+  }
+  if (sites.size() == 1 && ranks > 1) bound = ideal_.latency_ns;
+  return bound;
+}
+
+TimeNs Formulas::hop_ns(const Hop& hop, double bytes) const {
+  const MachineFacts& machine = scene_.profile().machine;
+  const TimeNs moved = 2 * hop.link->overhead_ns + hop.link->latency_ns + wire_ns(*hop.link, bytes) + machine.step_ns;
+  if (!hop.reduces) return moved + machine.step_ns;
+  return moved + machine.step_ns + rate_ns(bytes, static_cast<double>(machine.reduce_bytes_per_s));
+}
+
+}  // namespace isthmus::topology

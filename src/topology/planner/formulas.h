@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Closed forms: least times of collectives, from the links that an algorithm's messages take. The planner leaves out what cannot win by
+// them, prices with them where plans have too many messages to be walked, and compares them with the bound that no algorithm beats. Pure;
+// cannot fail.
+//
+// Each form is the greatest of two kinds of lower bounds on the cost walk's time, so that it holds on any mix of links: a chain of messages
+// that wait for each other (latencies are paid once each), and what must go through one link, port or cut, plus the least time before and
+// after that. On links of one kind the chain is the textbook's formula: ring 2(P-1)(a + n/PB) + (P-1) n g/P, recursive doubling
+// lg P (a + n/B + n g), and so on (Thakur, Rabenseifner, Gropp 2005).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "collectives/select.h"
+#include "topology/planner/scene.h"
+
+namespace isthmus::topology {
+
+class Formulas {
+ public:
+  /// `scene` must outlive the formulas.
+  explicit Formulas(const Scene& scene);
+
+  /// For a call whose larger buffer has `bytes`, out of place, with root 0.
+  [[nodiscard]] TimeNs lower_bound_ns(const collectives::Choice& choice, uint64_t bytes) const;
+
+  /// What no algorithm that sends elements as they are can beat: the bytes that must leave or enter each site through its cuts, and one
+  /// latency between the farthest ranks.
+  [[nodiscard]] TimeNs physical_bound_ns(Collective collective, uint64_t bytes) const;
+
+ private:
+  /// A message and what follows it at the receiver.
+  struct Hop {
+    const LinkFacts* link = nullptr;
+    double share = 0;  ///< of the buffer
+    bool reduces = false;
+  };
+  using Path = std::vector<Hop>;
+  /// What of the buffer goes through a shared link, and in how many messages.
+  struct Load {
+    double share = 0;
+    double messages = 0;
+    double rate_bytes_per_s = 0;
+  };
+  using Loads = std::map<int32_t, Load>;
+  /// What is known of one algorithm: paths, of which each is a lower bound, loads, and the busiest pair.
+  struct Form {
+    std::vector<Path> paths;
+    Loads loads;
+    std::vector<Hop> pairs;    ///< one message of each kind of pair, whose link carries `pair_messages` of them
+    double pair_messages = 0;  ///< in a row, per segment
+    double cells = 1;          ///< into which the buffer is cut, per segment
+    bool pipelined = false;    ///< segments follow each other on the path's slowest link
+  };
+
+  [[nodiscard]] Form form_of(const plan::Algorithm& algorithm) const;
+  void describe_ring(Form& form, bool reduces, bool gathers) const;
+  void describe_halving(Form& form, bool reduces, bool gathers) const;
+  void describe_direct(Form& form, bool reduces, bool gathers) const;
+  void describe_doubling(Form& form) const;
+  void describe_tree(Form& form, bool reduces) const;
+  void describe_chain(Form& form, bool by_site, bool reduces) const;
+  void describe_hierarchy(Form& form, Collective collective) const;
+
+  void add_load(Loads& loads, int32_t from, int32_t to, double share, double messages) const;
+  [[nodiscard]] TimeNs hop_ns(const Hop& hop, double bytes) const;
+  [[nodiscard]] std::vector<std::vector<int32_t>> members_by_site() const;
+
+  const Scene& scene_;
+  LinkFacts ideal_;  ///< no link is quicker
+  std::map<const plan::Algorithm*, Form> forms_;
+};
+
+}  // namespace isthmus::topology

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pricing: plans of all ranks, built once a choice, walked at each size. See search.h.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "collectives/registry.h"
+#include "plan/builder.h"
+#include "topology/planner/search.h"
+
+namespace isthmus::topology {
+namespace {
+
+using collectives::Choice;
+
+constexpr size_t kElementBytes = 4;
+/// Worlds with more messages than this are not built to see how many steps they have.
+constexpr uint64_t kMostWorldSteps = 400'000;
+
+/// Powers of two up to the algorithm's most.
+std::vector<uint32_t> segments_of(const plan::Algorithm& algorithm) {
+  std::vector<uint32_t> result;
+  for (uint32_t segments = 1; collectives::allows_segments(algorithm, segments); segments *= 2) result.push_back(segments);
+  return result;
+}
+
+uint64_t elements_of(Collective collective, int32_t ranks, uint64_t bytes) {
+  const bool by_rank = collective == Collective::reduce_scatter || collective == Collective::allgather;
+  return std::max<uint64_t>(bytes / kElementBytes / static_cast<uint64_t>(by_rank ? ranks : 1), 1);
+}
+
+}  // namespace
+
+struct Pricer::Worlds {
+  struct World {
+    std::vector<plan::Plan> plans;
+    uint64_t steps = 0;
+  };
+  std::map<std::pair<const plan::Algorithm*, uint32_t>, World> built;
+};
+
+Pricer::Pricer(const Scene& scene, uint64_t most_events)
+    : scene_(scene), formulas_(scene), most_events_(most_events), worlds_(std::make_unique<Worlds>()) {}
+
+Pricer::~Pricer() = default;
+
+std::vector<Choice> Pricer::candidates(Collective collective) const {
+  std::vector<Choice> result;
+  const bool several_sites = scene_.layout().count(Level::building) > 1;
+  for (const plan::Algorithm* algorithm : collectives::registry()) {
+    if (algorithm->collective != collective || !serves(*algorithm, scene_.ranks())) continue;
+    if (algorithm->needs.by_site && !several_sites) continue;
+    for (const uint32_t segments : segments_of(*algorithm)) result.push_back({algorithm, segments});
+  }
+  return result;
+}
+
+Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
+  auto& world = worlds_->built[{choice.algorithm, choice.segments}];
+  if (!world.plans.empty()) return &world.plans;
+  const Collective collective = choice.algorithm->collective;
+  plan::Shape shape = {.collective = collective,
+                       .group = {.ranks = {}, .size = scene_.ranks()},
+                       .root = is_rooted(collective) ? 0 : -1,
+                       .segments = choice.segments,
+                       .sites = scene_.layout().count(Level::building) > 1 ? std::span(scene_.layout().sites()) : std::span<const int32_t>()};
+  for (; shape.group.position < scene_.ranks(); ++shape.group.position) {
+    ISTHMUS_ASSIGN(plan::Plan plan, plan::build(*choice.algorithm, shape));
+    world.steps += plan.steps.size();
+    world.plans.push_back(std::move(plan));
+    // One rank's plan tells how large the world would be.
+    if (world.steps * static_cast<uint64_t>(scene_.ranks()) > kMostWorldSteps * world.plans.size()) break;
+  }
+  if (world.plans.size() < static_cast<size_t>(scene_.ranks())) world.plans.resize(1);
+  return &world.plans;
+}
+
+Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
+  Price price{.choice = choice, .bound_ns = formulas_.lower_bound_ns(choice, bytes)};
+  price.time_ns = price.bound_ns;
+  if (events_ >= most_events_) return price;
+  ISTHMUS_ASSIGN(const std::vector<plan::Plan>* world, world_of(choice));
+  if (world->size() < static_cast<size_t>(scene_.ranks())) return price;
+  ISTHMUS_ASSIGN(const plan::Cost cost,
+                 plan::cost(*world, elements_of(choice.algorithm->collective, scene_.ranks(), bytes), kElementBytes, scene_.model()));
+  events_ += worlds_->built[{choice.algorithm, choice.segments}].steps;
+  ++walks_;
+  price.time_ns = cost.total_ns;
+  price.walked = true;
+  return price;
+}
+
+Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes) {
+  std::vector<Price> waiting;
+  for (const Choice& choice : candidates(collective)) {
+    waiting.push_back({.choice = choice, .bound_ns = formulas_.lower_bound_ns(choice, bytes)});
+  }
+  std::stable_sort(waiting.begin(), waiting.end(), [](const Price& a, const Price& b) { return a.bound_ns < b.bound_ns; });
+  std::vector<Price> priced;
+  const auto quicker = [](const Price& a, const Price& b) { return a.time_ns < b.time_ns; };
+  for (const Price& one : waiting) {
+    if (priced.size() >= 2 && one.bound_ns >= priced[1].time_ns) break;
+    ISTHMUS_ASSIGN(const Price price, this->price(one.choice, bytes));
+    priced.insert(std::upper_bound(priced.begin(), priced.end(), price, quicker), price);
+  }
+  return priced;
+}
+
+}  // namespace isthmus::topology

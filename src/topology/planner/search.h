@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search: which algorithm, in how many segments, for which sizes of which collective on a given job. Candidates are left out by closed
+// forms; the others are priced by walking their plans in virtual time. Called by the `isthmus` tool and by comm/ at set-up. Pure and
+// deterministic: the same inputs give the same plan, because its limit counts events, not time. Fails where the profile has no facts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/select.h"
+#include "topology/planner/formulas.h"
+#include "topology/planner/scene.h"
+
+namespace isthmus::topology {
+
+/// What a candidate costs.
+struct Price {
+  collectives::Choice choice;
+  TimeNs time_ns = 0;
+  TimeNs bound_ns = 0;  ///< by its closed form
+  bool walked = false;  ///< else the time is the closed form's, which may be too little
+};
+
+/// Sizes for which one choice stands.
+struct Interval {
+  Collective collective = Collective::allreduce;
+  uint64_t min_bytes = 0, max_bytes = UINT64_MAX;  ///< of the larger buffer; max inclusive
+  collectives::Choice choice;
+  bool pinned = false;         ///< by the user, whatever it costs
+  uint64_t at_bytes = 0;       ///< the size that is priced below, within the interval
+  TimeNs predicted_ns = 0;
+  TimeNs bound_ns = 0;         ///< what no algorithm beats
+  bool walked = false;
+  collectives::Choice runner_up;  ///< the best other algorithm, or the same in other segments; null: there is none
+  TimeNs runner_up_ns = 0;
+};
+
+/// A user's word: this choice for these sizes.
+struct Pin {
+  Collective collective = Collective::allreduce;
+  uint64_t min_bytes = 0, max_bytes = UINT64_MAX;
+  collectives::Choice choice;
+};
+
+struct SearchOptions {
+  std::vector<Collective> collectives = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::broadcast,
+                                         Collective::reduce};
+  uint64_t least_bytes = 8, most_bytes = 64 << 20;  ///< sizes in between are looked at, by powers of two
+  /// A choice is left only for one that is quicker by more than this.
+  double hysteresis = 0.05;
+  /// Walks stop after so many events of plans; then closed forms decide.
+  uint64_t most_events = 3'000'000;
+  std::vector<Pin> pins;
+};
+
+/// Prices candidates of one job; keeps their plans.
+class Pricer {
+ public:
+  /// `scene` must outlive the pricer.
+  Pricer(const Scene& scene, uint64_t most_events);
+  ~Pricer();
+  Pricer(const Pricer&) = delete;
+  Pricer& operator=(const Pricer&) = delete;
+
+  /// Every choice that serves the job's ranks.
+  [[nodiscard]] std::vector<collectives::Choice> candidates(Collective collective) const;
+  Result<Price> price(const collectives::Choice& choice, uint64_t bytes);
+  /// The quickest, then the others that had to be priced, by time. Those whose closed form takes longer than two priced ones are left out.
+  Result<std::vector<Price>> best(Collective collective, uint64_t bytes);
+  [[nodiscard]] const Formulas& formulas() const { return formulas_; }
+  [[nodiscard]] uint64_t events() const { return events_; }
+  [[nodiscard]] uint64_t walks() const { return walks_; }
+
+ private:
+  struct Worlds;
+  Result<const std::vector<plan::Plan>*> world_of(const collectives::Choice& choice);
+
+  const Scene& scene_;
+  Formulas formulas_;
+  uint64_t most_events_;
+  uint64_t events_ = 0, walks_ = 0;
+  std::unique_ptr<Worlds> worlds_;
+};
+
+/// Intervals of all collectives, in order, without gaps from 0 to the largest size.
+Result<std::vector<Interval>> search(const Scene& scene, const SearchOptions& options);
+
+}  // namespace isthmus::topology
