@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <deque>
 #include <queue>
 #include <utility>
 
@@ -28,9 +28,15 @@ TimeNs on_line(const Knot& from, const Knot& to, uint64_t bytes) {
   return static_cast<TimeNs>(std::llround(std::max(gap_ns, 0.0)));
 }
 
-/// Something that is used by one at a time.
-struct Resource {
+/// A CPU: whoever asks first is served first.
+struct Cpu {
   TimeNs free_ns = 0;
+};
+
+/// A link. Messages take all that they go through at once, or wait: nobody keeps a link that waits for another one.
+struct Link {
+  TimeNs free_ns = 0;
+  std::deque<Walk::At> waiting;  ///< sends, in the order in which they came
 };
 
 class CostWalk {
@@ -38,6 +44,8 @@ class CostWalk {
   CostWalk(Walk walk, const CostModel& model, size_t element_size, bool with_times)
       : walk_(std::move(walk)), model_(model), element_size_(element_size), with_times_(with_times) {
     cpus_.resize(walk_.world().size());
+    links_.resize(walk_.pairs());
+    routes_.resize(walk_.pairs());
     depth_.resize(walk_.steps(), 0);
     cost_.sent_bytes.resize(walk_.world().size(), 0);
     cost_.sent_messages.resize(walk_.world().size(), 0);
@@ -58,12 +66,12 @@ class CostWalk {
   }
 
  private:
-  enum class What : uint8_t { computed, left, arrived, landed };
+  enum class What : uint8_t { computed, posted, left, arrived, landed, freed };
   struct Happening {
     TimeNs time_ns;
     uint64_t sequence;  ///< ties happen in the order in which they were foreseen
     What what;
-    Walk::At at;
+    Walk::At at;       ///< freed: the link's number is at.step
     bool operator<(const Happening& other) const {  // std::priority_queue puts the greatest first
       return std::pair(time_ns, sequence) > std::pair(other.time_ns, other.sequence);
     }
@@ -82,6 +90,10 @@ class CostWalk {
       case What::computed:
         walk_.computed(next.at);
         return deepen_successors(next.at);
+      case What::posted:
+        return pass(next.at);
+      case What::freed:
+        return admit(links_[next.at.step]);
       case What::left:
         walk_.left(next.at);
         return deepen_successors(next.at);
@@ -99,49 +111,87 @@ class CostWalk {
   }
 
   void begin_transfer(Walk::At send) {
-    const Walk::At receiver = walk_.partner(send);
-    const int from = walk_.world()[send.plan].rank, to = walk_.world()[receiver.plan].rank;
-    const uint64_t bytes = bytes_of(send);
-    const LinkCost link = model_.link ? model_.link(from, to) : LinkCost{};
-    const auto [begin, ready] = compute(send.plan, now_, model_.step_ns + link.overhead_ns);
-    const Passage passage = pass(link, from, to, bytes, ready);
-    cost_.sent_bytes[send.plan] += bytes;
+    const Route& route = route_of(send);
+    const auto [begin, ready] = compute(send.plan, now_, model_.step_ns + route.link.overhead_ns);
+    cost_.sent_bytes[send.plan] += bytes_of(send);
     ++cost_.sent_messages[send.plan];
-    note(send, begin, passage.left);
-    foresee(passage.left, What::left, send);
-    foresee(passage.arrives, What::arrived, send);
+    if (with_times_) begins_.resize(walk_.steps());
+    if (with_times_) begins_[walk_.number(send)] = begin;
+    foresee(ready, What::posted, send);
   }
 
-  /// When a message's last byte leaves the sender and reaches the receiver.
-  struct Passage {
-    TimeNs left, arrives;
+  /// What messages of a pair cost and go through.
+  struct Route {
+    bool known = false;
+    LinkCost link;
+    std::vector<std::pair<size_t, LinkCost>> shared;  ///< by index into links_
   };
 
-  /// Puts the bytes on the link, and at the same time on all that it shares with other pairs.
-  Passage pass(const LinkCost& link, int from, int to, uint64_t bytes, TimeNs ready) {
+  const Route& route_of(Walk::At send) {
+    Route& route = routes_[walk_.pair(send)];
+    if (route.known) return route;
+    const int from = walk_.world()[send.plan].rank, to = walk_.world()[walk_.partner(send).plan].rank;
+    route.known = true;
+    if (model_.link) route.link = model_.link(from, to);
     const std::span<const SharedLink> shared = model_.shared ? model_.shared(from, to) : std::span<const SharedLink>();
-    Resource& wire = links_[{from, to}];
-    TimeNs begin = std::max(ready, wire.free_ns), latency_ns = link.latency_ns;
-    for (const SharedLink& one : shared) begin = std::max(begin, shared_link(one).free_ns);
-    TimeNs left = use(wire, begin, occupancy_ns(link, bytes)).second;
     for (const SharedLink& one : shared) {
-      left = std::max(left, use(shared_link(one), begin, one.cost.overhead_ns + occupancy_ns(one.cost, bytes)).second);
-      latency_ns += one.cost.latency_ns;
+      const size_t at = walk_.pairs() + static_cast<size_t>(one.id);
+      if (at >= links_.size()) links_.resize(at + 1);
+      route.shared.emplace_back(at, one.cost);
     }
-    return {left, left + latency_ns};
+    return route;
   }
 
-  Resource& shared_link(const SharedLink& link) {
-    const auto id = static_cast<size_t>(link.id);
-    if (id >= shared_.size()) shared_.resize(id + 1);
-    return shared_[id];
+  /// Puts a message on its pair's link, and at the same time on all that it shares with other pairs, if all are free; else it waits at
+  /// the first that is not.
+  void pass(Walk::At send) {
+    const size_t pair = walk_.pair(send);
+    const Route& route = routes_[pair];
+    if (waits_at(pair, send)) return;
+    for (const auto& [at, cost] : route.shared) {
+      if (waits_at(at, send)) return;
+    }
+    const uint64_t bytes = bytes_of(send);
+    TimeNs left = now_, latency_ns = route.link.latency_ns;
+    occupy(pair, occupancy_ns(route.link, bytes), left);
+    for (const auto& [at, cost] : route.shared) {
+      occupy(at, cost.overhead_ns + occupancy_ns(cost, bytes), left);
+      latency_ns += cost.latency_ns;
+    }
+    if (with_times_) note(send, begins_[walk_.number(send)], left);
+    foresee(left, What::left, send);
+    foresee(left + latency_ns, What::arrived, send);
+  }
+
+  bool waits_at(size_t at, Walk::At send) {
+    Link& link = links_[at];
+    if (link.free_ns <= now_) return false;
+    link.waiting.push_back(send);
+    if (link.waiting.size() == 1) foresee(link.free_ns, What::freed, {0, static_cast<uint32_t>(at)});
+    return true;
+  }
+
+  void occupy(size_t at, TimeNs duration, TimeNs& left) {
+    Link& link = links_[at];
+    link.free_ns = now_ + duration;
+    left = std::max(left, link.free_ns);
+    // Whoever waited here, and was not the one to be admitted, goes on waiting.
+    if (!link.waiting.empty() && duration > 0) foresee(link.free_ns, What::freed, {0, static_cast<uint32_t>(at)});
+  }
+
+  /// Those who wait at a link take their turns until it is in use again.
+  void admit(Link& link) {
+    while (!link.waiting.empty() && link.free_ns <= now_) {
+      const Walk::At send = link.waiting.front();
+      link.waiting.pop_front();
+      pass(send);
+    }
   }
 
   void begin_landing(Walk::At send) {
     const Walk::At receiver = walk_.partner(send);
-    const int from = walk_.world()[send.plan].rank, to = walk_.world()[receiver.plan].rank;
     const bool applies_later = walk_.step(receiver).kind == StepKind::recv_reduce;
-    const TimeNs overhead = model_.link ? model_.link(from, to).overhead_ns : 0;
+    const TimeNs overhead = route_of(send).link.overhead_ns;
     const auto [begin, end] = compute(receiver.plan, now_, overhead + (applies_later ? 0 : model_.step_ns));
     if (!applies_later) note(receiver, begin, end);
     foresee(end, What::landed, send);
@@ -170,7 +220,7 @@ class CostWalk {
     if (model_.hosts.empty()) return use(cpus_[plan], from, duration);
     const auto host = static_cast<size_t>(model_.hosts[static_cast<size_t>(walk_.world()[plan].rank)]);
     if (host >= hosts_.size()) hosts_.resize(host + 1);
-    std::vector<Resource>& cpus = hosts_[host];
+    std::vector<Cpu>& cpus = hosts_[host];
     if (cpus.empty()) cpus.resize(static_cast<size_t>(std::max(model_.cpus_of_hosts[host], 1)));
     const auto first = std::min_element(cpus.begin(), cpus.end(), [](const auto& a, const auto& b) { return a.free_ns < b.free_ns; });
     const auto span = use(*first, std::max(from, cpus_[plan].free_ns), duration);
@@ -178,10 +228,10 @@ class CostWalk {
     return span;
   }
 
-  static std::pair<TimeNs, TimeNs> use(Resource& resource, TimeNs from, TimeNs duration) {
-    const TimeNs begin = std::max(from, resource.free_ns);
-    resource.free_ns = begin + duration;
-    return {begin, resource.free_ns};
+  static std::pair<TimeNs, TimeNs> use(Cpu& cpu, TimeNs from, TimeNs duration) {
+    const TimeNs begin = std::max(from, cpu.free_ns);
+    cpu.free_ns = begin + duration;
+    return {begin, cpu.free_ns};
   }
 
   [[nodiscard]] uint64_t bytes_of(Walk::At at) const {
@@ -209,10 +259,11 @@ class CostWalk {
   TimeNs now_ = 0;
   uint64_t sequence_ = 0;
   std::priority_queue<Happening> queue_;
-  std::vector<Resource> cpus_;
-  std::map<std::pair<int, int>, Resource> links_;
-  std::vector<Resource> shared_;               ///< by SharedLink::id
-  std::vector<std::vector<Resource>> hosts_;  ///< their CPUs
+  std::vector<Cpu> cpus_;                ///< of the ranks
+  std::vector<std::vector<Cpu>> hosts_;  ///< of hosts that several ranks share
+  std::vector<Link> links_;              ///< those of pairs, then the shared ones
+  std::vector<Route> routes_;            ///< by pair
+  std::vector<TimeNs> begins_;           ///< of sends, by number, where times are wanted
   std::vector<uint32_t> depth_;  ///< per step: messages on the longest chain before (and including) it
   Cost cost_;
 };

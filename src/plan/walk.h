@@ -52,6 +52,9 @@ class Walk {
   [[nodiscard]] const Step& step(At at) const { return world_[at.plan].steps[at.step]; }
   /// The other end of a message.
   [[nodiscard]] At partner(At at) const;
+  /// A number for every directed pair that exchanges messages, the same for all messages from one rank to the other, below pairs().
+  [[nodiscard]] size_t pair(At message) const { return state(message).channel; }
+  [[nodiscard]] size_t pairs() const { return channels_.size(); }
   /// A number for every step of the world, dense from 0.
   [[nodiscard]] size_t number(At at) const { return first_[at.plan] + at.step; }
   [[nodiscard]] size_t steps() const { return states_.size(); }

@@ -161,7 +161,6 @@ void Formulas::describe_chain(Form& form, bool by_site, bool reduces) const {
     reduces ? add_load(form.loads, order[at + 1], order[at], 1, 1) : add_load(form.loads, order[at], order[at + 1], 1, 1);
   }
   form.paths.push_back(std::move(path));
-  form.pipelined = true;
 }
 
 // To a leader, across, and on: one path for each pair of sites; and what each site sends across.

@@ -27,6 +27,7 @@ LinkFacts ideal_of(const Profile& profile) {
   ideal.gaps.clear();
   bool limited = true;
   for (const LinkFacts& link : profile.links) {
+    if (link.from.empty() != link.to.empty()) continue;  // about a cut only
     ideal.latency_ns = std::min(ideal.latency_ns, link.latency_ns);
     ideal.overhead_ns = std::min(ideal.overhead_ns, link.overhead_ns);
     ideal.stream_bytes_per_s = std::max(ideal.stream_bytes_per_s, link.stream_bytes_per_s);
@@ -57,10 +58,9 @@ TimeNs Formulas::lower_bound_ns(const collectives::Choice& choice, uint64_t byte
     for (const Hop& hop : path) {
       const double part = whole * hop.share / segments;
       chain += hop_ns(hop, part);
-      slowest = std::max(slowest, wire_ns(*hop.link, part));
+      slowest = std::max({slowest, wire_ns(*hop.link, part), landing_ns(hop, part)});
     }
-    if (form.pipelined) chain += round_ns((segments - 1) * static_cast<double>(slowest));
-    bound = std::max(bound, chain);
+    bound = std::max(bound, chain + round_ns((segments - 1) * static_cast<double>(slowest)));
   }
   const double filled = std::min(1.0, cells / (form.cells * choice.segments));  // empty cells do not travel
   for (const Hop& hop : form.pairs) {
@@ -70,6 +70,11 @@ TimeNs Formulas::lower_bound_ns(const collectives::Choice& choice, uint64_t byte
   }
   for (const auto& [id, load] : form.loads) bound = std::max(bound, rate_ns(load.share * whole, load.rate_bytes_per_s));
   return bound;
+}
+
+bool Formulas::finest(const collectives::Choice& choice, uint64_t bytes) const {
+  const auto found = forms_.find(choice.algorithm);
+  return found == forms_.end() || found->second.cells * choice.segments * kLeastCellBytes >= static_cast<double>(bytes);
 }
 
 TimeNs Formulas::physical_bound_ns(Collective collective, uint64_t bytes) const {
@@ -103,11 +108,15 @@ TimeNs Formulas::physical_bound_ns(Collective collective, uint64_t bytes) const 
   return bound;
 }
 
-TimeNs Formulas::hop_ns(const Hop& hop, double bytes) const {
+TimeNs Formulas::landing_ns(const Hop& hop, double bytes) const {
   const MachineFacts& machine = scene_.profile().machine;
-  const TimeNs moved = 2 * hop.link->overhead_ns + hop.link->latency_ns + wire_ns(*hop.link, bytes) + machine.step_ns;
-  if (!hop.reduces) return moved + machine.step_ns;
-  return moved + machine.step_ns + rate_ns(bytes, static_cast<double>(machine.reduce_bytes_per_s));
+  const TimeNs landed = hop.link->overhead_ns + machine.step_ns;
+  return hop.reduces ? landed + rate_ns(bytes, static_cast<double>(machine.reduce_bytes_per_s)) : landed;
+}
+
+TimeNs Formulas::hop_ns(const Hop& hop, double bytes) const {
+  const TimeNs sent = scene_.profile().machine.step_ns + hop.link->overhead_ns;
+  return sent + wire_ns(*hop.link, bytes) + hop.link->latency_ns + landing_ns(hop, bytes);
 }
 
 }  // namespace isthmus::topology

@@ -4,8 +4,8 @@
 // cannot fail.
 //
 // Each form is the greatest of two kinds of lower bounds on the cost walk's time, so that it holds on any mix of links: a chain of messages
-// that wait for each other (latencies are paid once each), and what must go through one link, port or cut, plus the least time before and
-// after that. On links of one kind the chain is the textbook's formula: ring 2(P-1)(a + n/PB) + (P-1) n g/P, recursive doubling
+// that wait for each other (latencies are paid once each), whose segments follow each other on its slowest link, and what must go through
+// one link, port or cut. On links of one kind the chain is the textbook's formula: ring 2(P-1)(a + n/PB) + (P-1) n g/P, recursive doubling
 // lg P (a + n/B + n g), and so on (Thakur, Rabenseifner, Gropp 2005).
 #pragma once
 
@@ -26,6 +26,9 @@ class Formulas {
 
   /// For a call whose larger buffer has `bytes`, out of place, with root 0.
   [[nodiscard]] TimeNs lower_bound_ns(const collectives::Choice& choice, uint64_t bytes) const;
+
+  /// True where more segments than these cannot be told from these, because cells would be too small.
+  [[nodiscard]] bool finest(const collectives::Choice& choice, uint64_t bytes) const;
 
   /// What no algorithm that sends elements as they are can beat: the bytes that must leave or enter each site through its cuts, and one
   /// latency between the farthest ranks.
@@ -53,7 +56,6 @@ class Formulas {
     std::vector<Hop> pairs;    ///< one message of each kind of pair, whose link carries `pair_messages` of them
     double pair_messages = 0;  ///< in a row, per segment
     double cells = 1;          ///< into which the buffer is cut, per segment
-    bool pipelined = false;    ///< segments follow each other on the path's slowest link
   };
 
   [[nodiscard]] Form form_of(const plan::Algorithm& algorithm) const;
@@ -66,6 +68,8 @@ class Formulas {
   void describe_hierarchy(Form& form, Collective collective) const;
 
   void add_load(Loads& loads, int32_t from, int32_t to, double share, double messages) const;
+  /// The receiver's CPU; and all of a message's way.
+  [[nodiscard]] TimeNs landing_ns(const Hop& hop, double bytes) const;
   [[nodiscard]] TimeNs hop_ns(const Hop& hop, double bytes) const;
   [[nodiscard]] std::vector<std::vector<int32_t>> members_by_site() const;
 

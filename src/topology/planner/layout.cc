@@ -18,10 +18,12 @@ using Json = nlohmann::ordered_json;
 constexpr std::array kAllLevels = {Level::host, Level::zone, Level::building, Level::region};
 constexpr uint64_t kMostRanks = 4096;
 
-/// What the member is called: its path, or the host's name where nobody names it.
+/// What the member is called: the path of the highest level, from this one down, that somebody names, or else the host's name.
 std::string name_at(const Place& place, Level level) {
-  std::string name = level == Level::host ? std::string() : member_of(place, level);
-  return name.empty() ? place.hostname : name;
+  for (auto at = static_cast<size_t>(level); at > static_cast<size_t>(Level::host); --at) {
+    if (place.at(kAllLevels[at]) != nullptr) return member_of(place, kAllLevels[at]);
+  }
+  return place.hostname;
 }
 
 Place place_of(std::string building, int32_t host, uint64_t id) {

@@ -17,13 +17,6 @@ constexpr size_t kElementBytes = 4;
 /// Worlds with more messages than this are not built to see how many steps they have.
 constexpr uint64_t kMostWorldSteps = 400'000;
 
-/// Powers of two up to the algorithm's most.
-std::vector<uint32_t> segments_of(const plan::Algorithm& algorithm) {
-  std::vector<uint32_t> result;
-  for (uint32_t segments = 1; collectives::allows_segments(algorithm, segments); segments *= 2) result.push_back(segments);
-  return result;
-}
-
 uint64_t elements_of(Collective collective, int32_t ranks, uint64_t bytes) {
   const bool by_rank = collective == Collective::reduce_scatter || collective == Collective::allgather;
   return std::max<uint64_t>(bytes / kElementBytes / static_cast<uint64_t>(by_rank ? ranks : 1), 1);
@@ -44,13 +37,16 @@ Pricer::Pricer(const Scene& scene, uint64_t most_events)
 
 Pricer::~Pricer() = default;
 
-std::vector<Choice> Pricer::candidates(Collective collective) const {
+std::vector<Choice> Pricer::candidates(Collective collective, uint64_t bytes) const {
   std::vector<Choice> result;
   const bool several_sites = scene_.layout().count(Level::building) > 1;
   for (const plan::Algorithm* algorithm : collectives::registry()) {
     if (algorithm->collective != collective || !serves(*algorithm, scene_.ranks())) continue;
     if (algorithm->needs.by_site && !several_sites) continue;
-    for (const uint32_t segments : segments_of(*algorithm)) result.push_back({algorithm, segments});
+    for (uint32_t segments = 1; collectives::allows_segments(*algorithm, segments); segments *= 2) {
+      result.push_back({algorithm, segments});
+      if (formulas_.finest(result.back(), bytes)) break;
+    }
   }
   return result;
 }
@@ -92,7 +88,7 @@ Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
 
 Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes) {
   std::vector<Price> waiting;
-  for (const Choice& choice : candidates(collective)) {
+  for (const Choice& choice : candidates(collective, bytes)) {
     waiting.push_back({.choice = choice, .bound_ns = formulas_.lower_bound_ns(choice, bytes)});
   }
   std::stable_sort(waiting.begin(), waiting.end(), [](const Price& a, const Price& b) { return a.bound_ns < b.bound_ns; });

@@ -66,8 +66,8 @@ class Pricer {
   Pricer(const Pricer&) = delete;
   Pricer& operator=(const Pricer&) = delete;
 
-  /// Every choice that serves the job's ranks.
-  [[nodiscard]] std::vector<collectives::Choice> candidates(Collective collective) const;
+  /// Every choice that serves the job's ranks, with powers of two for segments.
+  [[nodiscard]] std::vector<collectives::Choice> candidates(Collective collective, uint64_t bytes) const;
   Result<Price> price(const collectives::Choice& choice, uint64_t bytes);
   /// The quickest, then the others that had to be priced, by time. Those whose closed form takes longer than two priced ones are left out.
   Result<std::vector<Price>> best(Collective collective, uint64_t bytes);
