@@ -69,11 +69,11 @@ class CostWalk {
   enum class What : uint8_t { computed, posted, left, arrived, landed, freed };
   struct Happening {
     TimeNs time_ns;
-    uint64_t sequence;  ///< ties happen in the order in which they were foreseen
-    What what;
-    Walk::At at;       ///< freed: the link's number is at.step
+    uint64_t sequence : 56;  ///< ties happen in the order in which they were foreseen
+    What what : 8;
+    Walk::At at;                                    ///< freed: the link's number is at.step
     bool operator<(const Happening& other) const {  // std::priority_queue puts the greatest first
-      return std::pair(time_ns, sequence) > std::pair(other.time_ns, other.sequence);
+      return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
     }
   };
 

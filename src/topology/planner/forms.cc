@@ -13,15 +13,7 @@ namespace {
 
 /// So many ranks' paths are looked at in large jobs.
 constexpr int32_t kSampledRanks = 64;
-/// In larger jobs the loads of single hosts' ports are not counted, which keeps the bound a bound.
-constexpr int32_t kMostCounted = 256;
-
-std::vector<int32_t> sample(int32_t ranks) {
-  std::vector<int32_t> result;
-  const int32_t step = std::max(1, ranks / kSampledRanks);
-  for (int32_t rank = 0; rank < ranks; rank += step) result.push_back(rank);
-  return result;
-}
+bool sampled(int32_t rank, int32_t ranks) { return rank % std::max(1, ranks / kSampledRanks) == 0; }
 
 }  // namespace
 
@@ -39,8 +31,10 @@ Formulas::Form Formulas::form_of(const plan::Algorithm& algorithm) const {
     describe_direct(form, reduces, gathers);
   } else if (name == "halving_doubling" || name == "halving" || name == "doubling") {
     describe_halving(form, reduces, gathers);
-  } else if (name == "recursive_doubling" || name == "one_shot") {
+  } else if (name == "recursive_doubling") {
     describe_doubling(form);
+  } else if (name == "one_shot") {
+    describe_one_shot(form);
   } else if (name == "chain") {
     describe_chain(form, false, reduces);
   } else if (name == "binomial") {
@@ -60,7 +54,7 @@ void Formulas::describe_ring(Form& form, bool reduces, bool gathers) const {
   for (int32_t rank = 0; rank < ranks; ++rank) {
     const LinkFacts* link = &scene_.facts(rank, next(rank));
     if (kinds.insert(link).second) form.pairs.push_back({.link = link, .share = share, .reduces = false});
-    if (ranks <= kMostCounted) add_load(form.loads, rank, next(rank), form.pair_messages * share, form.pair_messages);
+    add_load(form.loads, rank, next(rank), form.pair_messages * share);
   }
   Path path;  // of share 0, which has elements whenever there are any
   if (reduces) {
@@ -82,7 +76,7 @@ void Formulas::describe_halving(Form& form, bool reduces, bool gathers) const {
   const int32_t ranks = scene_.ranks();
   const auto pairing = reduces && gathers ? collectives::Pairing::near : collectives::Pairing::far;
   form.cells = ranks;
-  for (const int32_t rank : sample(ranks)) {
+  for (int32_t rank = 0; rank < ranks; ++rank) {
     const auto halvings = collectives::halvings({.ranks = {}, .size = ranks, .position = rank}, pairing);
     Path down, up;
     for (const collectives::Halving& step : halvings.steps) {
@@ -93,10 +87,10 @@ void Formulas::describe_halving(Form& form, bool reduces, bool gathers) const {
         if (reduces) down.push_back({.link = &scene_.facts(partner, rank), .share = mine, .reduces = true});
         if (gathers) up.push_back({.link = &scene_.facts(partner, rank), .share = theirs, .reduces = false});
       }
-      if (ranks > kMostCounted) continue;
-      if (reduces) add_load(form.loads, rank, partner, theirs, 1);
-      if (gathers && step.partner >= 0) add_load(form.loads, rank, partner, mine, 1);
+      if (reduces) add_load(form.loads, rank, partner, theirs);
+      if (gathers && step.partner >= 0) add_load(form.loads, rank, partner, mine);
     }
+    if (!sampled(rank, ranks)) continue;
     down.insert(down.end(), up.rbegin(), up.rend());
     form.paths.push_back(std::move(down));
   }
@@ -113,7 +107,7 @@ void Formulas::describe_direct(Form& form, bool reduces, bool gathers) const {
       if (from == to) continue;
       const LinkFacts* link = &scene_.facts(from, to);
       if (kinds.insert(link).second) form.pairs.push_back({.link = link, .share = share, .reduces = false});
-      add_load(form.loads, from, to, (reduces && gathers ? 2 : 1) * share, 1);
+      add_load(form.loads, from, to, (reduces && gathers ? 2 : 1) * share);
     }
   }
   const LinkFacts* link = &scene_.facts(ranks - 1, 0);  // share 0 has elements whenever there are any
@@ -123,26 +117,59 @@ void Formulas::describe_direct(Form& form, bool reduces, bool gathers) const {
   if (reduces && gathers) form.paths[0].push_back({.link = back, .share = share, .reduces = false});
 }
 
+// With a rank count that is no power of two, some hand their part to a neighbour first; the others' exchanges wait for each other.
 void Formulas::describe_doubling(Form& form) const {
   const int32_t ranks = scene_.ranks();
-  const bool even = std::has_single_bit(static_cast<uint32_t>(ranks));
-  for (const int32_t rank : sample(ranks)) {
+  const auto staying = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(ranks)));
+  const int32_t folded = ranks - staying;
+  const auto at = [&](int32_t number) { return number < folded ? 2 * number : number + folded; };
+  for (int32_t number = 0; number < staying; ++number) {
     Path path;
-    for (int32_t distance = 1; distance < ranks; distance *= 2) {
-      const LinkFacts* link = even ? &scene_.facts(rank ^ distance, rank) : &ideal_;
-      path.push_back({.link = link, .share = 1, .reduces = true});
+    if (number < folded) {
+      const int32_t rank = at(number);
+      path.push_back({.link = &scene_.facts(rank + 1, rank), .share = 1, .reduces = true});
+      add_load(form.loads, rank + 1, rank, 1);
+      add_load(form.loads, rank, rank + 1, 1);
     }
-    form.paths.push_back(std::move(path));
+    for (int32_t distance = 1; distance < staying; distance *= 2) {
+      const int32_t partner = at(number ^ distance);
+      path.push_back({.link = &scene_.facts(partner, at(number)), .share = 1, .reduces = true});
+      add_load(form.loads, partner, at(number), 1);
+    }
+    if (number < folded) path.push_back({.link = &scene_.facts(at(number), at(number) + 1), .share = 1, .reduces = false});
+    if (sampled(number, staying)) form.paths.push_back(std::move(path));
   }
 }
 
-void Formulas::describe_tree(Form& form, bool reduces) const {
-  Path path;
-  for (int32_t distance = 1; distance < scene_.ranks(); distance *= 2) {
-    path.push_back({.link = &ideal_, .share = 1, .reduces = reduces});
+// Everybody gets everybody's buffer.
+void Formulas::describe_one_shot(Form& form) const {
+  const int32_t ranks = scene_.ranks();
+  form.pair_messages = 1;
+  std::set<const LinkFacts*> kinds;
+  for (int32_t from = 0; from < ranks; ++from) {
+    for (int32_t to = 0; to < ranks; ++to) {
+      if (from == to) continue;
+      const Hop hop = {.link = &scene_.facts(from, to), .share = 1, .reduces = true};
+      add_load(form.loads, from, to, 1);
+      if (kinds.insert(hop.link).second) form.paths.push_back({hop});
+    }
   }
-  if (!std::has_single_bit(static_cast<uint32_t>(scene_.ranks()))) path.pop_back();
-  form.paths.push_back(std::move(path));
+}
+
+// Number n of the tree, counted from the root, hears from n less its lowest bit; sums go the other way.
+void Formulas::describe_tree(Form& form, bool reduces) const {
+  const int32_t ranks = scene_.ranks();
+  for (int32_t leaf = 1; leaf < ranks; ++leaf) {
+    Path path;
+    for (int32_t rank = leaf; rank != 0; rank &= rank - 1) {
+      const int32_t parent = rank & (rank - 1), from = reduces ? rank : parent, to = reduces ? parent : rank;
+      path.push_back({.link = &scene_.facts(from, to), .share = 1, .reduces = reduces});
+      if (rank == leaf) add_load(form.loads, from, to, 1);
+    }
+    if (!reduces) std::reverse(path.begin(), path.end());
+    const bool longest = leaf == ranks - 1 || ((leaf + 1) & leaf) == 0;
+    if (longest || sampled(leaf, ranks)) form.paths.push_back(std::move(path));
+  }
 }
 
 // From the root through all others, and its segments behind each other.
@@ -157,8 +184,7 @@ void Formulas::describe_chain(Form& form, bool by_site, bool reduces) const {
   for (size_t at = 0; at + 1 < order.size(); ++at) {
     const LinkFacts* link = reduces ? &scene_.facts(order[at + 1], order[at]) : &scene_.facts(order[at], order[at + 1]);
     path.push_back({.link = link, .share = 1, .reduces = reduces});
-    if (scene_.ranks() > kMostCounted) continue;
-    reduces ? add_load(form.loads, order[at + 1], order[at], 1, 1) : add_load(form.loads, order[at], order[at + 1], 1, 1);
+    reduces ? add_load(form.loads, order[at + 1], order[at], 1) : add_load(form.loads, order[at], order[at + 1], 1);
   }
   form.paths.push_back(std::move(path));
 }
@@ -187,6 +213,8 @@ void Formulas::describe_hierarchy(Form& form, Collective collective) const {
       if (collective != Collective::reduce_scatter && sites[b].size() > 1) {
         path.push_back({.link = &scene_.facts(to, sites[b].back()), .share = share, .reduces = false});
       }
+      Path around = path;
+      std::erase_if(around, [&](const Hop& hop) { return hop.link == &scene_.facts(from, to); });
       form.paths.push_back(std::move(path));
       double crosses = allreduce ? (sites.size() == 2 ? 1 : 2 / count) : 0;
       if (collective == Collective::allgather) crosses = static_cast<double>(sites[a].size()) / ranks;
@@ -194,16 +222,21 @@ void Formulas::describe_hierarchy(Form& form, Collective collective) const {
       for (const plan::SharedLink& one : scene_.shared(from, to)) {
         if (one.id < 2 * scene_.layout().count(Level::host)) continue;  // ports of single hosts
         Load& load = form.loads[one.id];
-        load = {.share = load.share + crosses, .messages = load.messages + leaders, .rate_bytes_per_s = one.cost.rate_bytes_per_s};
+        if (load.share == 0 && sites.size() == 2) load.around = around;
+        load.share += crosses;
+        load.rate_bytes_per_s = one.cost.rate_bytes_per_s;
+        load.latency_ns = std::min(load.latency_ns, scene_.facts(from, to).latency_ns);
       }
     }
   }
 }
 
-void Formulas::add_load(Loads& loads, int32_t from, int32_t to, double share, double messages) const {
+void Formulas::add_load(Loads& loads, int32_t from, int32_t to, double share) const {
   for (const plan::SharedLink& one : scene_.shared(from, to)) {
     Load& load = loads[one.id];
-    load = {.share = load.share + share, .messages = load.messages + messages, .rate_bytes_per_s = one.cost.rate_bytes_per_s};
+    load.share += share;
+    load.rate_bytes_per_s = one.cost.rate_bytes_per_s;
+    load.latency_ns = std::min(load.latency_ns, scene_.facts(from, to).latency_ns);
   }
 }
 

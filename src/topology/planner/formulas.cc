@@ -45,14 +45,15 @@ Formulas::Formulas(const Scene& scene) : scene_(scene), ideal_(ideal_of(scene.pr
   }
 }
 
-TimeNs Formulas::lower_bound_ns(const collectives::Choice& choice, uint64_t bytes) const {
+Formulas::Times Formulas::times(const collectives::Choice& choice, uint64_t bytes) const {
   const auto found = forms_.find(choice.algorithm);
-  if (found == forms_.end() || bytes == 0) return 0;
+  if (found == forms_.end() || bytes == 0) return {};
   const Form& form = found->second;
   const auto whole = static_cast<double>(bytes);
-  const double cells = std::clamp(std::ceil(whole / kLeastCellBytes), 1.0, form.cells * choice.segments);
+  const double most_cells = form.cells * choice.segments;
+  const double cells = std::clamp(std::ceil(whole / kLeastCellBytes), 1.0, most_cells);
   const double segments = std::max(cells / form.cells, 1.0);
-  TimeNs bound = 0;
+  TimeNs longest = 0, slowest_of_longest = 0, bound = 0;
   for (const Path& path : form.paths) {
     TimeNs chain = 0, slowest = 0;
     for (const Hop& hop : path) {
@@ -61,15 +62,33 @@ TimeNs Formulas::lower_bound_ns(const collectives::Choice& choice, uint64_t byte
       slowest = std::max({slowest, wire_ns(*hop.link, part), landing_ns(hop, part)});
     }
     bound = std::max(bound, chain + round_ns((segments - 1) * static_cast<double>(slowest)));
+    if (chain > longest) slowest_of_longest = slowest;
+    longest = std::max(longest, chain);
   }
-  const double filled = std::min(1.0, cells / (form.cells * choice.segments));  // empty cells do not travel
+  const TimeNs busiest = std::max(busiest_pair_ns(form, whole, segments, cells / most_cells), busiest_load_ns(form, whole, segments));
+  const TimeNs estimate = longest + std::max<TimeNs>(busiest - slowest_of_longest, 0);
+  return {.least_ns = std::max(bound, busiest), .estimate_ns = std::max({bound, busiest, estimate})};
+}
+
+// `filled`: which share of the cells has elements; the others do not travel.
+TimeNs Formulas::busiest_pair_ns(const Form& form, double whole, double segments, double filled) const {
+  TimeNs busiest = 0;
   for (const Hop& hop : form.pairs) {
-    const double part = whole * hop.share / segments;
-    const double in_a_row = std::floor(form.pair_messages * segments * filled);
-    bound = std::max(bound, round_ns(in_a_row * static_cast<double>(wire_ns(*hop.link, part))) + hop.link->latency_ns);
+    const double in_a_row = std::floor(form.pair_messages * segments * std::min(filled, 1.0));
+    const auto each = static_cast<double>(wire_ns(*hop.link, whole * hop.share / segments));
+    busiest = std::max(busiest, round_ns(in_a_row * each) + hop.link->latency_ns);
   }
-  for (const auto& [id, load] : form.loads) bound = std::max(bound, rate_ns(load.share * whole, load.rate_bytes_per_s));
-  return bound;
+  return busiest;
+}
+
+TimeNs Formulas::busiest_load_ns(const Form& form, double whole, double segments) const {
+  TimeNs busiest = 0;
+  for (const auto& [id, load] : form.loads) {
+    TimeNs through = rate_ns(load.share * whole, load.rate_bytes_per_s) + load.latency_ns;
+    for (const Hop& hop : load.around) through += hop_ns(hop, std::floor(whole * hop.share / segments));
+    busiest = std::max(busiest, through);
+  }
+  return busiest;
 }
 
 bool Formulas::finest(const collectives::Choice& choice, uint64_t bytes) const {
@@ -94,13 +113,13 @@ TimeNs Formulas::physical_bound_ns(Collective collective, uint64_t bytes) const 
     const int32_t sender = sites[from].front(), receiver = sites[to].front();
     const LinkFacts& link = scene_.facts(sender, receiver);
     TimeNs through = 0;
-    // What leaves the site may go to several others; only what all of it shares counts, or all of it where there is one other.
+    // Of several sites' cuts those between two count for nothing, because what crosses them could have gone elsewhere.
     for (const plan::SharedLink& one : scene_.shared(sender, receiver)) {
-      const bool all_of_it = sites.size() == 2 || one.id >= 2 * layout.count(Level::host);
-      if (all_of_it && one.id >= 2 * layout.count(Level::host)) {
-        through = std::max(through, rate_ns(leaves * static_cast<double>(bytes) / static_cast<double>(sites.size() - 1),
-                                            one.cost.rate_bytes_per_s));
-      }
+      const int32_t index = one.id - 2 * layout.count(Level::host);
+      if (index < 0) continue;  // a host's port; there may be many
+      const LinkFacts& cut = scene_.profile().links[static_cast<size_t>(index)];
+      const bool all_of_it = sites.size() == 2 || (!cut.from.empty() && cut.to.empty());
+      if (all_of_it) through = std::max(through, rate_ns(leaves * static_cast<double>(bytes), one.cost.rate_bytes_per_s));
     }
     bound = std::max(bound, link.latency_ns + through);
   }

@@ -25,7 +25,11 @@ class Formulas {
   explicit Formulas(const Scene& scene);
 
   /// For a call whose larger buffer has `bytes`, out of place, with root 0.
-  [[nodiscard]] TimeNs lower_bound_ns(const collectives::Choice& choice, uint64_t bytes) const;
+  struct Times {
+    TimeNs least_ns = 0;     ///< no walk is quicker
+    TimeNs estimate_ns = 0;  ///< where nothing is walked: the longest chain of one segment, and what the busiest link does besides
+  };
+  [[nodiscard]] Times times(const collectives::Choice& choice, uint64_t bytes) const;
 
   /// True where more segments than these cannot be told from these, because cells would be too small.
   [[nodiscard]] bool finest(const collectives::Choice& choice, uint64_t bytes) const;
@@ -42,11 +46,13 @@ class Formulas {
     bool reduces = false;
   };
   using Path = std::vector<Hop>;
-  /// What of the buffer goes through a shared link, and in how many messages.
+  /// What of the buffer goes through a shared link; the least latency of the messages; and what comes before the first of them and after
+  /// the last.
   struct Load {
     double share = 0;
-    double messages = 0;
     double rate_bytes_per_s = 0;
+    TimeNs latency_ns = kNever;
+    Path around;
   };
   using Loads = std::map<int32_t, Load>;
   /// What is known of one algorithm: paths, of which each is a lower bound, loads, and the busiest pair.
@@ -63,11 +69,14 @@ class Formulas {
   void describe_halving(Form& form, bool reduces, bool gathers) const;
   void describe_direct(Form& form, bool reduces, bool gathers) const;
   void describe_doubling(Form& form) const;
+  void describe_one_shot(Form& form) const;
   void describe_tree(Form& form, bool reduces) const;
   void describe_chain(Form& form, bool by_site, bool reduces) const;
   void describe_hierarchy(Form& form, Collective collective) const;
 
-  void add_load(Loads& loads, int32_t from, int32_t to, double share, double messages) const;
+  void add_load(Loads& loads, int32_t from, int32_t to, double share) const;
+  [[nodiscard]] TimeNs busiest_pair_ns(const Form& form, double whole, double segments, double filled) const;
+  [[nodiscard]] TimeNs busiest_load_ns(const Form& form, double whole, double segments) const;
   /// The receiver's CPU; and all of a message's way.
   [[nodiscard]] TimeNs landing_ns(const Hop& hop, double bytes) const;
   [[nodiscard]] TimeNs hop_ns(const Hop& hop, double bytes) const;

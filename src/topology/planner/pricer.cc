@@ -22,6 +22,12 @@ uint64_t elements_of(Collective collective, int32_t ranks, uint64_t bytes) {
   return std::max<uint64_t>(bytes / kElementBytes / static_cast<uint64_t>(by_rank ? ranks : 1), 1);
 }
 
+/// Where walks have become too many.
+std::vector<Price> by_formula(std::vector<Price> estimates) {
+  std::stable_sort(estimates.begin(), estimates.end(), [](const Price& a, const Price& b) { return a.time_ns < b.time_ns; });
+  return estimates;
+}
+
 }  // namespace
 
 struct Pricer::Worlds {
@@ -72,8 +78,11 @@ Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
 }
 
 Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
-  Price price{.choice = choice, .bound_ns = formulas_.lower_bound_ns(choice, bytes)};
-  price.time_ns = price.bound_ns;
+  const auto [known, is_new] = prices_.try_emplace({choice.algorithm, choice.segments, bytes});
+  Price& price = known->second;
+  if (!is_new) return price;
+  const Formulas::Times times = formulas_.times(choice, bytes);
+  price = {.choice = choice, .time_ns = times.estimate_ns, .bound_ns = times.least_ns};
   if (events_ >= most_events_) return price;
   ISTHMUS_ASSIGN(const std::vector<plan::Plan>* world, world_of(choice));
   if (world->size() < static_cast<size_t>(scene_.ranks())) return price;
@@ -86,17 +95,26 @@ Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
   return price;
 }
 
-Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes) {
+Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes, const Choice& favourite, double margin) {
   std::vector<Price> waiting;
   for (const Choice& choice : candidates(collective, bytes)) {
-    waiting.push_back({.choice = choice, .bound_ns = formulas_.lower_bound_ns(choice, bytes)});
+    const Formulas::Times times = formulas_.times(choice, bytes);
+    waiting.push_back({.choice = choice, .time_ns = times.estimate_ns, .bound_ns = times.least_ns});
   }
   std::stable_sort(waiting.begin(), waiting.end(), [](const Price& a, const Price& b) { return a.bound_ns < b.bound_ns; });
   std::vector<Price> priced;
   const auto quicker = [](const Price& a, const Price& b) { return a.time_ns < b.time_ns; };
+  if (events_ >= most_events_) return by_formula(std::move(waiting));
+  if (favourite.algorithm != nullptr) {
+    ISTHMUS_ASSIGN(const Price price, this->price(favourite, bytes));
+    if (!price.walked) return by_formula(std::move(waiting));
+    priced.push_back(price);
+  }
   for (const Price& one : waiting) {
-    if (priced.size() >= 2 && one.bound_ns >= priced[1].time_ns) break;
+    if (!priced.empty() && static_cast<double>(one.bound_ns) * (1 + margin) >= static_cast<double>(priced[0].time_ns)) break;
+    if (one.choice == favourite) continue;
     ISTHMUS_ASSIGN(const Price price, this->price(one.choice, bytes));
+    if (!price.walked) return by_formula(std::move(waiting));  // the two kinds cannot be compared
     priced.insert(std::upper_bound(priced.begin(), priced.end(), price, quicker), price);
   }
   return priced;

@@ -12,6 +12,8 @@ using collectives::Choice;
 
 /// Borders between two choices are found to within a quarter of a power of two: steps of bisection between neighbouring sizes.
 constexpr int kBisections = 2;
+/// Sizes are first looked at this many powers of two apart, and in between only where the choice differs.
+constexpr int kStride = 3;
 
 class IntervalSearch {
  public:
@@ -19,26 +21,39 @@ class IntervalSearch {
       : scene_(scene), options_(options), collective_(collective), pricer_(pricer) {}
 
   Result<std::vector<Interval>> run() {
-    for (uint64_t bytes = options_.least_bytes; bytes <= options_.most_bytes; bytes *= 2) {
-      ISTHMUS_ASSIGN(const std::vector<Price> prices, pricer_.best(collective_, bytes));
-      if (prices.empty()) return internal_error("no algorithm serves so many ranks");
-      ISTHMUS_ASSIGN(Interval next, decide(prices, bytes));
-      if (intervals_.empty() || !(intervals_.back().choice == next.choice)) {
-        ISTHMUS_TRY(begin(next, bytes));
-      } else {
-        update(intervals_.back(), next);
-      }
+    ISTHMUS_ASSIGN(Interval first, decide(options_.least_bytes, Choice()));
+    intervals_.push_back(first);
+    for (uint64_t bytes = options_.least_bytes; bytes < options_.most_bytes;) {
+      const uint64_t next = std::min(bytes << kStride, options_.most_bytes);
+      ISTHMUS_TRY(fill(bytes, next));
+      bytes = next;
     }
     return std::move(intervals_);
   }
 
  private:
+  /// From `low`, of which the last interval speaks, to `high`: one interval if the choice stays, else both halves.
+  Status fill(uint64_t low, uint64_t high) {  // NOLINT(misc-no-recursion)
+    ISTHMUS_ASSIGN(const Interval at_high, decide(high, intervals_.back().choice));
+    if (intervals_.back().choice == at_high.choice) {
+      update(intervals_.back(), at_high);
+      return {};
+    }
+    if (high <= 2 * low) return begin(at_high, low, high);
+    uint64_t middle = low;
+    while (middle * middle < low * high) middle *= 2;
+    ISTHMUS_TRY(fill(low, middle));
+    return fill(middle, high);
+  }
+
   /// Keeps the choice of smaller sizes unless another one is quicker by more than the hysteresis.
-  Result<Interval> decide(const std::vector<Price>& prices, uint64_t bytes) {
+  Result<Interval> decide(uint64_t bytes, const Choice& before) {
+    ISTHMUS_ASSIGN(const std::vector<Price> prices, pricer_.best(collective_, bytes, before, options_.hysteresis));
+    if (prices.empty()) return internal_error("no algorithm serves so many ranks");
     Price chosen = prices.front();
-    if (!intervals_.empty() && !(intervals_.back().choice == chosen.choice)) {
-      ISTHMUS_ASSIGN(const Price before, price_of(prices, intervals_.back().choice, bytes));
-      if (static_cast<double>(before.time_ns) <= static_cast<double>(chosen.time_ns) * (1 + options_.hysteresis)) chosen = before;
+    for (const Price& one : prices) {
+      const bool near = static_cast<double>(one.time_ns) <= static_cast<double>(prices.front().time_ns) * (1 + options_.hysteresis);
+      if (one.choice == before && near) chosen = one;
     }
     Interval interval{.collective = collective_, .choice = chosen.choice, .at_bytes = bytes, .predicted_ns = chosen.time_ns};
     interval.walked = chosen.walked;
@@ -51,26 +66,17 @@ class IntervalSearch {
     return interval;
   }
 
-  Result<Price> price_of(const std::vector<Price>& prices, const Choice& choice, uint64_t bytes) {
-    const auto found = std::find_if(prices.begin(), prices.end(), [&](const Price& one) { return one.choice == choice; });
-    if (found != prices.end()) return *found;
-    return pricer_.price(choice, bytes);
-  }
-
   /// A new interval; its border with the one before is where the new choice becomes the better one, between the two sizes.
-  Status begin(Interval next, uint64_t bytes) {
-    if (!intervals_.empty()) {
-      Interval& before = intervals_.back();
-      uint64_t low = bytes / 2, high = bytes;
-      for (int step = 0; step < kBisections && high - low > 8; ++step) {
-        const uint64_t middle = low + (high - low) / 2;
-        ISTHMUS_ASSIGN(const Price old_price, pricer_.price(before.choice, middle));
-        ISTHMUS_ASSIGN(const Price new_price, pricer_.price(next.choice, middle));
-        (new_price.time_ns < old_price.time_ns ? high : low) = middle;
-      }
-      before.max_bytes = high - 1;
-      next.min_bytes = high;
+  Status begin(Interval next, uint64_t low, uint64_t high) {
+    Interval& before = intervals_.back();
+    for (int step = 0; step < kBisections && high - low > 8; ++step) {
+      const uint64_t middle = low + (high - low) / 2;
+      ISTHMUS_ASSIGN(const Price old_price, pricer_.price(before.choice, middle));
+      ISTHMUS_ASSIGN(const Price new_price, pricer_.price(next.choice, middle));
+      (new_price.time_ns < old_price.time_ns ? high : low) = middle;
     }
+    before.max_bytes = high - 1;
+    next.min_bytes = high;
     intervals_.push_back(next);
     return {};
   }

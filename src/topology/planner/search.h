@@ -5,9 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
-#include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/status.h"
@@ -22,7 +23,7 @@ struct Price {
   collectives::Choice choice;
   TimeNs time_ns = 0;
   TimeNs bound_ns = 0;  ///< by its closed form
-  bool walked = false;  ///< else the time is the closed form's, which may be too little
+  bool walked = false;  ///< else the time is the closed forms' estimate
 };
 
 /// Sizes for which one choice stands.
@@ -52,8 +53,8 @@ struct SearchOptions {
   uint64_t least_bytes = 8, most_bytes = 64 << 20;  ///< sizes in between are looked at, by powers of two
   /// A choice is left only for one that is quicker by more than this.
   double hysteresis = 0.05;
-  /// Walks stop after so many events of plans; then closed forms decide.
-  uint64_t most_events = 3'000'000;
+  /// Walks stop after so many steps of plans (some 50 ms); then closed forms decide.
+  uint64_t most_events = 150'000;
   std::vector<Pin> pins;
 };
 
@@ -69,8 +70,9 @@ class Pricer {
   /// Every choice that serves the job's ranks, with powers of two for segments.
   [[nodiscard]] std::vector<collectives::Choice> candidates(Collective collective, uint64_t bytes) const;
   Result<Price> price(const collectives::Choice& choice, uint64_t bytes);
-  /// The quickest, then the others that had to be priced, by time. Those whose closed form takes longer than two priced ones are left out.
-  Result<std::vector<Price>> best(Collective collective, uint64_t bytes);
+  /// The quickest, then the others that had to be priced, by time. `favourite`, unless empty, is priced first; those that by their closed
+  /// forms can be quicker than the quickest before them by no more than `margin` (0.05: 5 %) are left out.
+  Result<std::vector<Price>> best(Collective collective, uint64_t bytes, const collectives::Choice& favourite, double margin);
   [[nodiscard]] const Formulas& formulas() const { return formulas_; }
   [[nodiscard]] uint64_t events() const { return events_; }
   [[nodiscard]] uint64_t walks() const { return walks_; }
@@ -83,6 +85,7 @@ class Pricer {
   Formulas formulas_;
   uint64_t most_events_;
   uint64_t events_ = 0, walks_ = 0;
+  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint64_t>, Price> prices_;  ///< by algorithm, segments, bytes
   std::unique_ptr<Worlds> worlds_;
 };
 
