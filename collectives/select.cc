@@ -168,7 +168,8 @@ constexpr Hierarchy kHierarchies[] = {
 
 }  // namespace
 
-Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32_t> sites) const {
+Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32_t> sites,
+                         std::span<const PlannedRange> planned) const {
   Choices choices;
   choices.ranks_ = ranks;
   for (size_t i = 0; i < forced_.size(); ++i) {
@@ -188,6 +189,10 @@ Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32
   };
   const auto built_in = rules_.begin() + static_cast<std::ptrdiff_t>(users_rules_);
   std::for_each(rules_.begin(), built_in, add);
+  for (const PlannedRange& one : planned) {
+    if (!serves(*one.choice.algorithm, ranks)) continue;
+    choices.ranges_[static_cast<size_t>(one.collective)].push_back({one.min_bytes, one.max_bytes, one.choice});
+  }
   if (suits_hierarchies(sites)) choices.add_hierarchies();
   std::for_each(built_in, rules_.end(), add);
   return choices;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which algorithm serves a call: the user's choice, else the first matching rule of the user's table, else a hierarchy where some ranks are
+// Which algorithm serves a call: the user's choice, else the first matching rule of the user's table, else what was planned for the job,
+// else a hierarchy where some ranks are
 // close to each other and others are not, else the first matching rule of the built-in table. Pure, so all ranks of a communicator choose
 // alike. A process makes one Selector; each communicator narrows it to its Choices, which answer every call. Making a selector fails on
 // names and numbers that no algorithm has, and says which there are.
@@ -21,6 +22,13 @@ struct Choice {
   const plan::Algorithm* algorithm = nullptr;
   uint32_t segments = 1;
   friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+/// A planner's choice for some sizes.
+struct PlannedRange {
+  Collective collective = Collective::allreduce;
+  uint64_t min_bytes = 0, max_bytes = UINT64_MAX;  ///< of the larger buffer; max inclusive
+  Choice choice;
 };
 
 /// The rules that concern one communicator.
@@ -49,8 +57,10 @@ class Selector {
   /// (after the slash: segments); "" forces nothing. `rules` is the text of the user's rule table, "" for none.
   static Result<Selector> make(std::string_view forced, std::string_view rules = {});
 
-  /// What concerns a communicator of `ranks` ranks that are `reach` apart. `sites` as in plan::Shape.
-  [[nodiscard]] Choices narrow(plan::Reach reach, int32_t ranks, std::span<const int32_t> sites = {}) const;
+  /// What concerns a communicator of `ranks` ranks that are `reach` apart. `sites` as in plan::Shape. `planned` goes before the built-in
+  /// rules and hierarchies, after what the user says.
+  [[nodiscard]] Choices narrow(plan::Reach reach, int32_t ranks, std::span<const int32_t> sites = {},
+                               std::span<const PlannedRange> planned = {}) const;
 
  private:
   struct ResolvedRule {

@@ -6,14 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "topology/planner/fields.h"
 
 namespace isthmus::topology {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kSchema = "isthmus.profile/1";
 constexpr size_t kMostLinks = 10'000, kMostKnots = 64;
@@ -27,60 +24,6 @@ size_t index_of(std::optional<Level> within) { return within ? static_cast<size_
 Level joined_level(std::optional<Level> within) {
   return !within ? Level::region : *within == Level::host ? Level::host : static_cast<Level>(static_cast<size_t>(*within) - 1);
 }
-
-/// Reads an object's fields one by one, and afterwards knows which it was not asked for.
-class Fields {
- public:
-  Fields(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) fail("must be an object");
-  }
-
-  template <typename T>
-  void number(const char* key, T& value) {
-    const Json* field = find(key);
-    if (field == nullptr) return;
-    if (!field->is_number_unsigned() || field->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX) ||
-        field->get<uint64_t>() > std::numeric_limits<T>::max()) {
-      return fail(fmt::format("{}: a whole number from 0 to {} is accepted", key,
-                              std::min<uint64_t>(std::numeric_limits<T>::max(), INT64_MAX)));
-    }
-    value = static_cast<T>(field->get<uint64_t>());
-  }
-  void text(const char* key, std::string& value) {
-    const Json* field = find(key);
-    if (field == nullptr) return;
-    if (!field->is_string()) return fail(fmt::format("{}: text is accepted", key));
-    value = field->get<std::string>();
-  }
-  const Json* find(const char* key) {
-    asked_.push_back(key);
-    if (!status_.ok()) return nullptr;
-    const auto found = json_.find(key);
-    return found == json_.end() ? nullptr : &*found;
-  }
-  void fail(const std::string& what) {
-    if (status_.ok()) status_ = invalid_argument(fmt::format("{}: {}", where_, what));
-  }
-  [[nodiscard]] const std::string& where() const { return where_; }
-  [[nodiscard]] bool ok() const { return status_.ok(); }
-
-  Status finish() {
-    if (!status_.ok()) return status_;
-    for (const auto& [key, value] : json_.items()) {
-      if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-      std::string known;
-      for (const std::string_view one : asked_) known += fmt::format("{}{}", known.empty() ? "" : ", ", one);
-      return invalid_argument(fmt::format("{}: '{}' is not known; there are {}", where_, key, known));
-    }
-    return {};
-  }
-
- private:
-  const Json& json_;
-  std::string where_;
-  std::vector<std::string_view> asked_;
-  Status status_;
-};
 
 void read_confidence(Fields& fields, Confidence& confidence) {
   std::string name(name_of(confidence));
