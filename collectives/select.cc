@@ -176,24 +176,26 @@ Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32
     const Choice& forced = forced_[i];
     if (forced.algorithm == nullptr) continue;
     if (serves(*forced.algorithm, ranks)) {
-      choices.ranges_[i].push_back({0, UINT64_MAX, forced});
+      choices.ranges_[i].push_back({.choice = forced, .origin = Origin::forced});
     } else {
       choices.refused_[i] = forced.algorithm;
     }
   }
+  Origin origin = Origin::users_rules;
   const auto add = [&](const ResolvedRule& resolved) {
     const auto& [rule, algorithm] = resolved;
     const bool matches = rule.reach == reach && ranks >= rule.min_ranks && ranks <= rule.max_ranks && serves(*algorithm, ranks);
     if (!matches) return;
-    choices.ranges_[static_cast<size_t>(rule.collective)].push_back({rule.min_bytes, rule.max_bytes, {algorithm, rule.segments}});
+    choices.ranges_[static_cast<size_t>(rule.collective)].push_back({{algorithm, rule.segments}, origin, rule.min_bytes, rule.max_bytes});
   };
   const auto built_in = rules_.begin() + static_cast<std::ptrdiff_t>(users_rules_);
   std::for_each(rules_.begin(), built_in, add);
   for (const PlannedRange& one : planned) {
     if (!serves(*one.choice.algorithm, ranks)) continue;
-    choices.ranges_[static_cast<size_t>(one.collective)].push_back({one.min_bytes, one.max_bytes, one.choice});
+    choices.ranges_[static_cast<size_t>(one.collective)].push_back({one.choice, Origin::planned, one.min_bytes, one.max_bytes});
   }
   if (suits_hierarchies(sites)) choices.add_hierarchies();
+  origin = Origin::built_in;
   std::for_each(built_in, rules_.end(), add);
   return choices;
 }
@@ -205,21 +207,31 @@ void Choices::add_hierarchies() {
     for (uint32_t segments = 1; segments < each.most_segments; segments *= 2) {
       const uint64_t end = each.segment_bytes * segments;
       if (end < begin) continue;
-      ranges_[static_cast<size_t>(each.collective)].push_back({begin, end, {algorithm, segments}});
+      ranges_[static_cast<size_t>(each.collective)].push_back({{algorithm, segments}, Origin::sites, begin, end});
       begin = end + 1;
     }
-    ranges_[static_cast<size_t>(each.collective)].push_back({begin, UINT64_MAX, {algorithm, each.most_segments}});
+    ranges_[static_cast<size_t>(each.collective)].push_back({{algorithm, each.most_segments}, Origin::sites, begin});
   }
 }
 
+std::string_view name_of(Origin origin) {
+  constexpr std::array<std::string_view, 5> kNames = {"ISTHMUS_ALGO", "ISTHMUS_RULES_FILE", "the plan", "its sites", "the built-in rules"};
+  return kNames[static_cast<size_t>(origin)];
+}
+
 Result<Choice> Choices::choose(Collective collective, uint64_t bytes) const {
+  ISTHMUS_ASSIGN(const Decision decision, decide(collective, bytes));
+  return decision.choice;
+}
+
+Result<Decision> Choices::decide(Collective collective, uint64_t bytes) const {
   const auto at = static_cast<size_t>(collective);
   if (refused_[at] != nullptr) {
     return invalid_argument(fmt::format("{} {} was asked for but does not serve {} ranks; these do: {}", name_of(collective),
                                         refused_[at]->name, ranks_, names_of(collective, ranks_)));
   }
-  for (const Range& range : ranges_[at]) {
-    if (bytes >= range.min_bytes && bytes <= range.max_bytes) return range.choice;
+  for (const Decision& range : ranges_[at]) {
+    if (bytes >= range.min_bytes && bytes <= range.max_bytes) return range;
   }
   return internal_error(fmt::format("no rule covers {} of {} bytes over {} ranks", name_of(collective), bytes, ranks_));
 }

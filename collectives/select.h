@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which algorithm serves a call: the user's choice, else the first matching rule of the user's table, else what was planned for the job,
-// else a hierarchy where some ranks are
-// close to each other and others are not, else the first matching rule of the built-in table. Pure, so all ranks of a communicator choose
-// alike. A process makes one Selector; each communicator narrows it to its Choices, which answer every call. Making a selector fails on
-// names and numbers that no algorithm has, and says which there are.
+// else a hierarchy where some ranks are close to each other and others are not, else the first matching rule of the built-in table. Pure,
+// so all ranks of a communicator choose alike. A process makes one Selector; each communicator narrows it to its Choices, which answer
+// every call. Making a selector fails on names and numbers that no algorithm has, and says which there are.
 #pragma once
 
 #include <array>
@@ -31,23 +30,32 @@ struct PlannedRange {
   Choice choice;
 };
 
+/// Who decided.
+enum class Origin : uint8_t { forced, users_rules, planned, sites, built_in };
+/// For logs: "ISTHMUS_ALGO", "the plan", ...
+std::string_view name_of(Origin origin);
+
+/// A choice, and for which sizes the same word decides.
+struct Decision {
+  Choice choice;
+  Origin origin = Origin::built_in;
+  uint64_t min_bytes = 0, max_bytes = UINT64_MAX;
+};
+
 /// The rules that concern one communicator.
 class Choices {
  public:
   /// The choice for a call whose larger buffer has `bytes`. Fails when the algorithm that the user forced does not serve so many ranks,
   /// and for send/recv, which has no algorithms.
+  [[nodiscard]] Result<Decision> decide(Collective collective, uint64_t bytes) const;
   [[nodiscard]] Result<Choice> choose(Collective collective, uint64_t bytes) const;
 
  private:
   friend class Selector;
-  struct Range {
-    uint64_t min_bytes, max_bytes;
-    Choice choice;
-  };
   void add_hierarchies();
 
   int32_t ranks_ = 1;
-  std::array<std::vector<Range>, kCollectives> ranges_;         ///< the first that holds the bytes wins
+  std::array<std::vector<Decision>, kCollectives> ranges_;         ///< the first that holds the bytes wins
   std::array<const plan::Algorithm*, kCollectives> refused_{};  ///< forced, but not for so many ranks
 };
 

@@ -12,6 +12,7 @@
 #include "base/crypto.h"
 #include "base/fd.h"
 #include "base/host_identity.h"
+#include "base/file.h"
 #include "base/settings.h"
 #include "comm/place.h"
 #include "transport/tcp/sockets.h"
@@ -30,11 +31,25 @@ std::string& error_text() {
 }
 
 /// The user's rule table; empty where none is named.
-Result<std::string> text_of_rules(const std::string& path) {
+/// The file that a setting names; "" where it names none.
+Result<std::string> text_of_file(std::string_view setting, const std::string& path) {
   if (path.empty()) return std::string();
-  std::ifstream file(path);
-  if (!file) return invalid_argument(fmt::format("ISTHMUS_RULES_FILE: {} cannot be read", path));
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  auto text = read_text_file(path);
+  if (!text.ok()) return text.status().with_context(fmt::format("{}: {}", setting, path));
+  return text;
+}
+
+/// What the user had planned; null: nothing.
+Result<std::unique_ptr<topology::PlanFile>> read_plan(const Settings& settings, const Logger& log) {
+  std::unique_ptr<topology::PlanFile> plan;
+  ISTHMUS_ASSIGN(const std::string text, text_of_file("ISTHMUS_PLAN_FILE", settings.plan_file));
+  if (text.empty()) return plan;
+  std::vector<std::string> warnings;
+  auto parsed = topology::parse_plan_file(text, warnings);
+  if (!parsed.ok()) return parsed.status().with_context(fmt::format("ISTHMUS_PLAN_FILE: {}", settings.plan_file));
+  for (const std::string& warning : warnings) log.warn("ISTHMUS_PLAN_FILE: {}", warning);
+  plan = std::make_unique<topology::PlanFile>(std::move(parsed).value());
+  return plan;
 }
 
 /// The building that this process is in, by the ladder's first rung that knows; "": none does. All ranks learn it from its card.
@@ -81,9 +96,10 @@ Result<std::unique_ptr<Library>> Library::make() {
 
   auto library = std::make_unique<Library>();
   ISTHMUS_TRY(library->control_.usable());
-  ISTHMUS_ASSIGN(const std::string rules, text_of_rules(settings.rules_file));
+  ISTHMUS_ASSIGN(const std::string rules, text_of_file("ISTHMUS_RULES_FILE", settings.rules_file));
   ISTHMUS_ASSIGN(auto selector, collectives::Selector::make(settings.algorithm, rules));
   library->selector_ = std::make_unique<collectives::Selector>(std::move(selector));
+  ISTHMUS_ASSIGN(library->plan_, read_plan(settings, log));
   transport::SocketOptions sockets{.ifname = settings.socket_ifname,
                                    .family = settings.socket_family,
                                    .port_first = settings.port_first,

@@ -59,7 +59,7 @@ class Library {
   exec::ControlThread& control() { return control_; }
   /// Gives what this process has to say about a failure a moment to get out.
   void last_words() { control_.settle(50 * kMillisecondNs); }
-  comm::Context context(exec::Driver::Lock& lock) { return {.process = *lock, .selector = *selector_}; }
+  comm::Context context(exec::Driver::Lock& lock) { return {.process = *lock, .selector = *selector_, .plan = plan_.get()}; }
 
   // Handles; all under the driver's lock.
   ncclComm_t adopt(std::unique_ptr<comm::Communicator> communicator);
@@ -109,6 +109,7 @@ class Library {
   exec::ControlThread control_;
   std::unique_ptr<exec::Driver> driver_;
   std::unique_ptr<collectives::Selector> selector_;
+  std::unique_ptr<topology::PlanFile> plan_;  ///< the user's; null: none
   std::unordered_map<isthmusFeedback_t, std::shared_ptr<Feedback>> feedbacks_;
   uintptr_t next_feedback_ = 1;
   std::unordered_map<isthmusAggregator_t, std::shared_ptr<OpenAggregator>> aggregators_;

@@ -37,6 +37,7 @@ struct Settings {
   // choice of algorithm
   std::string algorithm;  ///< "" : by rules; "allreduce:ring,broadcast:binomial"
   std::string rules_file;
+  std::string plan_file;
   bool deterministic = false;
   bool check_plans = false;
   // compression

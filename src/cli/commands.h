@@ -20,6 +20,9 @@ void add_run_node(CLI::App& app, Outcome& outcome);
 void add_settings(CLI::App& app, Outcome& outcome);
 void add_algorithms(CLI::App& app, Outcome& outcome);
 void add_plan(CLI::App& app, Outcome& outcome);
+/// A command of `isthmus plan`.
+void add_plan_make(CLI::App& plan, Outcome& outcome);
+void add_explain(CLI::App& app, Outcome& outcome);
 void add_topo(CLI::App& app, Outcome& outcome);
 void add_aggregate(CLI::App& app, Outcome& outcome);
 

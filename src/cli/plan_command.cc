@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/planner/inputs.h"
 #include "codec/named.h"
 #include "collectives/registry.h"
 #include "plan/builder.h"
@@ -25,6 +26,7 @@ struct PlanWords {
   uint32_t segments = 1;
   bool in_place = false;
   std::string bytes = "1M";  // trace: of the larger buffer
+  SceneWords scene;
   double latency_us = 2, gb_per_s = 5;
 };
 
@@ -69,7 +71,8 @@ Result<ReduceOp> find_op(std::string_view name) {
 }
 
 /// As even as can be, neighbours together.
-std::vector<int32_t> sites_of(const PlanWords& words) {
+std::vector<int32_t> sites_of(const PlanWords& words, const topology::Scene* scene) {
+  if (scene != nullptr) return scene->layout().sites();
   std::vector<int32_t> sites;
   sites.reserve(static_cast<size_t>(words.ranks));
   for (int32_t rank = 0; rank < words.ranks; ++rank) sites.push_back(static_cast<int32_t>(int64_t{rank} * words.sites / words.ranks));
@@ -77,7 +80,7 @@ std::vector<int32_t> sites_of(const PlanWords& words) {
 }
 
 /// `codecs` holds the codec that the plans refer to.
-Result<std::vector<plan::Plan>> build_world(const PlanWords& words, codec::Codecs& codecs) {
+Result<std::vector<plan::Plan>> build_world(const PlanWords& words, const topology::Scene* scene, codec::Codecs& codecs) {
   ISTHMUS_ASSIGN(const codec::Named* named, codecs.get(words.codec, static_cast<uint32_t>(words.ranks)));
   const collectives::Algorithms list = named->codec == nullptr ? collectives::registry() : collectives::compressed_registry();
   ISTHMUS_ASSIGN(const plan::Algorithm* algorithm, find_algorithm(list, words.algorithm));
@@ -85,7 +88,7 @@ Result<std::vector<plan::Plan>> build_world(const PlanWords& words, codec::Codec
   if (is_rooted(algorithm->collective) && words.root >= words.ranks) {
     return invalid_argument(fmt::format("--root {}: there are only ranks 0 to {}", words.root, words.ranks - 1));
   }
-  const std::vector<int32_t> sites = sites_of(words);
+  const std::vector<int32_t> sites = sites_of(words, scene);
   std::vector<plan::Plan> world;
   for (int32_t rank = 0; rank < words.ranks; ++rank) {
     const plan::Shape shape = {.collective = algorithm->collective,
@@ -101,29 +104,36 @@ Result<std::vector<plan::Plan>> build_world(const PlanWords& words, codec::Codec
   return world;
 }
 
-/// The plans in virtual time, on links of one kind.
-Result<std::string> trace(const std::vector<plan::Plan>& world, const PlanWords& words) {
+/// The plans in virtual time, on the scene's links, or without one on links of one kind.
+Result<std::string> trace(const std::vector<plan::Plan>& world, const PlanWords& words, const topology::Scene* scene) {
   ISTHMUS_ASSIGN(const uint64_t bytes, parse_bytes(words.bytes));
   const double rate = words.gb_per_s * 1e9;
   const plan::LinkCost link = {.latency_ns = std::llround(words.latency_us * 1e3), .rate_bytes_per_s = rate};
-  const plan::CostModel model = {
+  const plan::CostModel uniform = {
       .link = [link](int, int) { return link; }, .reduce_bytes_per_s = rate, .copy_bytes_per_s = rate, .shared = nullptr};
-  ISTHMUS_ASSIGN(const plan::Cost cost, plan::cost(world, bytes / kElementBytes / world[0].grid.blocks, kElementBytes, model, true));
+  ISTHMUS_ASSIGN(const plan::Cost cost, plan::cost(world, bytes / kElementBytes / world[0].grid.blocks, kElementBytes,
+                                                scene != nullptr ? scene->model() : uniform, true));
   return plan::to_chrome_trace(world, cost);
 }
 
-Status show(const PlanWords& words) {
+Status show(PlanWords words) {
+  std::optional<topology::Scene> scene;
+  if (!words.scene.layout.empty()) {
+    ISTHMUS_ASSIGN(scene, make_scene(words.scene));
+    words.ranks = scene->ranks();
+  }
+  const topology::Scene* on = scene ? &*scene : nullptr;
   if (words.rank && *words.rank >= words.ranks) {
     return invalid_argument(fmt::format("--rank {}: there are only ranks 0 to {}", *words.rank, words.ranks - 1));
   }
   codec::Codecs codecs;
-  ISTHMUS_ASSIGN(const std::vector<plan::Plan> world, build_world(words, codecs));
+  ISTHMUS_ASSIGN(const std::vector<plan::Plan> world, build_world(words, on, codecs));
   if (words.format == "dot") {
     fmt::print("{}", plan::to_dot(world));
     return {};
   }
   if (words.format == "trace") {
-    ISTHMUS_ASSIGN(const std::string text, trace(world, words));
+    ISTHMUS_ASSIGN(const std::string text, trace(world, words, on));
     fmt::print("{}", text);
     return {};
   }
@@ -136,8 +146,9 @@ Status show(const PlanWords& words) {
 }  // namespace
 
 void add_plan(CLI::App& app, Outcome& outcome) {
-  CLI::App* plan = app.add_subcommand("plan", "Shows the plans that the library runs");
+  CLI::App* plan = app.add_subcommand("plan", "Plans a job, and shows the plans that the library runs");
   plan->require_subcommand(1);
+  add_plan_make(*plan, outcome);
   CLI::App* command = plan->add_subcommand("show", "Prints an algorithm's plan for one rank or all");
   const auto words = std::make_shared<PlanWords>();
   command->add_option("algorithm", words->algorithm, "COLLECTIVE:NAME, or NAME alone where it is unique; see 'isthmus algorithms'")
@@ -152,6 +163,7 @@ void add_plan(CLI::App& app, Outcome& outcome) {
   command->add_option("--sites", words->sites, "Sets of ranks that are close to each other, for hierarchies")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  add_scene_options(*command, words->scene, false);
   command->add_flag("--in-place", words->in_place, "For one buffer that is input and output");
   command->add_option("--format", words->format, "text; of all ranks: dot (Graphviz), trace (Chrome's, of a run on modelled links)")
       ->check(CLI::IsMember({"text", "dot", "trace"}))

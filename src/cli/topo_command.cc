@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <memory>
 
 #include "base/settings.h"
 #include "cli/commands.h"
+#include "cli/planner/inputs.h"
 #include "cli/run/rank_exchange.h"
 #include "cli/topo/record.h"
 #include "comm/place.h"
@@ -39,13 +38,6 @@ struct Words {
   std::string svg;
   RankWords rank;
 };
-
-Status write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file ? Status() : errno_error(fmt::format("cannot write {}", path), errno);
-}
 
 /// This rank's record; with every other rank's where it is rank 0 of a job. Empty on the other ranks.
 Result<TopoReport> gather(const Words& words) {
@@ -83,7 +75,7 @@ Status show(const Words& words) {
   ISTHMUS_ASSIGN(const TopoReport report, gather(words));
   if (report.records.empty()) return {};
   const bool inside = words.inside || !report.is_job;
-  if (!words.svg.empty()) ISTHMUS_TRY(write_file(words.svg, topology::to_svg(report.box(inside))));
+  if (!words.svg.empty()) ISTHMUS_TRY(write_output(words.svg, topology::to_svg(report.box(inside))));
   if (words.json) {
     fmt::print("{}\n", report.json());
     return {};

@@ -276,7 +276,9 @@ Result<exec::Call*> Communicator::form(const Request& request) {
 Status Communicator::plan_call(const Request& request, int32_t root, exec::Call& call) {
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   const uint64_t bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out);
-  ISTHMUS_ASSIGN(const collectives::Choice choice, choices_.choose(request.collective, bytes));
+  ISTHMUS_ASSIGN(const collectives::Decision decision, choices_.decide(request.collective, bytes));
+  say_once(request.collective, decision);
+  const collectives::Choice& choice = decision.choice;
   const plan::Shape shape{.collective = request.collective,
                           .group = {.ranks = {}, .size = ranks(), .position = rank()},
                           .root = root,
@@ -307,6 +309,16 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
   call.scale_in = request.op.scaled;
   call.program = std::move(program);
   return {};
+}
+
+void Communicator::say_once(Collective collective, const collectives::Decision& decision) {
+  if (!said_.emplace(collective, decision.min_bytes).second) return;
+  process_.log().info(Subsystem::tuning, "communicator {:#x} rank {}: {} of {} bytes{} by {}{}, chosen by {}", membership_.id, rank(),
+                      name_of(collective), decision.min_bytes,
+                      decision.max_bytes == UINT64_MAX ? " and more" : fmt::format(" to {}", decision.max_bytes),
+                      decision.choice.algorithm->name,
+                      decision.choice.segments == 1 ? "" : fmt::format(" in {} segments", decision.choice.segments),
+                      collectives::name_of(decision.origin));
 }
 
 Result<CodecWish> Communicator::wish_of(const Request& request) {

@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <unordered_map>
 #include <vector>
 
@@ -147,6 +149,8 @@ class Communicator final : private exec::Observer, private Listener {
   static uint64_t rest_of(const Request& request);
   static void fill(const Request& request, exec::Call& call);
   Status plan_call(const Request& request, int32_t root, exec::Call& call);
+  /// Logs who chose what, when that is used for the first time.
+  void say_once(Collective collective, const collectives::Decision& decision);
   Status plan_compressed(const Request& request, const CodecWish& wish, exec::Call& call);
   /// What the call travels through.
   Result<CodecWish> wish_of(const Request& request);
@@ -172,6 +176,7 @@ class Communicator final : private exec::Observer, private Listener {
   Agreement agreement_;
   Standstill standstill_;
   std::array<Manner, kCollectives> manners_;  ///< by Collective
+  std::set<std::pair<Collective, uint64_t>> said_;  ///< what say_once() has said, by least bytes
   bool told_ = false;                         ///< the failure came from another rank, which has told everybody
   bool finalized_ = false;
   uint64_t splits_ = 0;

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <numeric>
 
 #include "base/crypto.h"
 
@@ -45,6 +47,39 @@ std::vector<int32_t> sites_of(const Membership& membership) {
   return sites;
 }
 
+/// As far as cards tell.
+topology::Layout layout_of(const Membership& membership) {
+  std::vector<topology::Place> places;
+  std::vector<int32_t> cpus;
+  for (const exec::ProcessCard& card : membership.cards) {
+    topology::Place& place = places.emplace_back();
+    place = {.host_id = card.host, .hostname = card.hostname, .claims = {}};
+    cpus.push_back(std::accumulate(card.cpus.begin(), card.cpus.end(), 0, [](int n, uint64_t word) { return n + std::popcount(word); }));
+    if (card.site.empty()) continue;
+    place.claims.push_back({.level = topology::Level::building, .name = card.site, .rung = topology::Rung::setting, .source = "card"});
+  }
+  topology::Layout layout = topology::layout_of(places);
+  topology::set_cpus(layout, cpus);
+  return layout;
+}
+
+/// What the plan says for this communicator: nothing if it was made for another layout.
+std::vector<collectives::PlannedRange> planned_ranges(const Context& context, const Membership& membership) {
+  if (context.plan == nullptr || membership.ranks < 2) return {};
+  const topology::PlanFile& plan = *context.plan;
+  const topology::Layout layout = layout_of(membership);
+  const Logger& log = context.process.log();
+  if (layout.hash() == plan.layout_hash) {
+    log.info(Subsystem::tuning, "communicator {:#x} follows the plan for {}, profile epoch {}", membership.id, plan.layout, plan.epoch);
+    return plan.ranges();
+  }
+  const std::string what = fmt::format("communicator {:#x} has {}, the plan of ISTHMUS_PLAN_FILE is for {}: not followed", membership.id,
+                                       layout.text(), plan.layout);
+  // Parts of a job have other layouts, of course.
+  membership.ranks == plan.ranks ? log.warn("{}; 'isthmus plan make' makes one", what) : log.info(Subsystem::tuning, "{}", what);
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, Membership membership) {
@@ -66,7 +101,8 @@ Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, 
   exec::Endpoint& endpoint = process.engine().open(membership.id, membership.rank, peers, transports);
   process.log().info(Subsystem::init, "communicator {:#x} rank {} nranks {} reach {} - Init COMPLETE", membership.id, membership.rank,
                      membership.ranks, plan::name_of(membership.reach));
-  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks, membership.sites);
+  const std::vector<collectives::PlannedRange> planned = planned_ranges(context, membership);
+  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks, membership.sites, planned);
   return std::make_unique<Communicator>(process, std::move(choices), std::move(compression), std::move(membership), endpoint);
 }
 

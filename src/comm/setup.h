@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "topology/planner/plan_file.h"
 
 namespace isthmus::comm {
 
@@ -16,6 +17,7 @@ namespace isthmus::comm {
 struct Context {
   exec::Process& process;
   const collectives::Selector& selector;
+  const topology::PlanFile* plan = nullptr;  ///< for communicators that it fits; null: none
 };
 
 /// A communicator whose ranks all live in this process; entry r is rank r, and reports `devices[r]`.

@@ -5,28 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <optional>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "topology/discover/schedulers.h"
 
 namespace isthmus::topology {
 namespace {
-
-constexpr size_t kMaxFileBytes = 16 << 20;
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return errno_error("cannot be read", errno);
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.gcount() == 0 && !file.eof())) return system_error("cannot be read; is it a file?");
-  if (file.gcount() > static_cast<std::streamsize>(kMaxFileBytes)) return invalid_argument("is larger than 16 MiB");
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
 
 void append(std::vector<Claim>& to, std::vector<Claim> more) { to.insert(to.end(), more.begin(), more.end()); }
 
@@ -52,7 +38,7 @@ Status add_file(const Settings& settings, const Self& self, std::vector<Claim>& 
   const std::string& path = settings.topology_file;
   if (path.empty()) return {};
   const std::string context = fmt::format("ISTHMUS_TOPOLOGY_FILE: {}", path);
-  const auto text = read_file(path);
+  const auto text = read_text_file(path);
   if (!text.ok()) return text.status().with_context(context);
   const auto file = parse_place_file(*text);
   if (!file.ok()) return file.status().with_context(context);
@@ -78,7 +64,7 @@ Status add_kubernetes(const Settings& settings, std::vector<Claim>& claims, std:
   const std::string& path = settings.topology_labels;
   if (path.empty()) return {};
   const std::string context = fmt::format("ISTHMUS_TOPOLOGY_LABELS: {}", path);
-  const auto text = read_file(path);
+  const auto text = read_text_file(path);
   if (!text.ok()) return text.status().with_context(context);
   auto found = kubernetes_claims(*text, path);
   if (!found.ok()) return found.status().with_context(context);

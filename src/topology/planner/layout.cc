@@ -156,7 +156,7 @@ std::string Layout::text() const {
 
 uint64_t Layout::hash() const {
   Hasher hasher;
-  for (const auto& level : member_of) hasher.add(std::as_bytes(std::span(level)));
+  for (const auto& level : {hosts(), sites()}) hasher.add(std::as_bytes(std::span(level)));
   return hasher.value();
 }
 

@@ -37,7 +37,7 @@ struct Layout {
   [[nodiscard]] std::optional<Level> widest() const;
   /// For people: "8 ranks, 4 hosts, 2 buildings".
   [[nodiscard]] std::string text() const;
-  /// Equal for jobs whose ranks are divided alike, whatever the names.
+  /// Equal for jobs whose ranks are divided alike into hosts and buildings, whatever the names.
   [[nodiscard]] uint64_t hash() const;
 };
 
