@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kEnoughEvents = UINT64_MAX;
 constexpr double kWithin = 0.02;
 /// Cells are rounded to whole elements and multiples of 16, which matters in small buffers only.
-constexpr uint64_t kLeastBytes = 64 << 10;
+constexpr uint64_t kLeastBytes = 1 << 20;
 
 struct Errors {
   std::vector<double> relative;

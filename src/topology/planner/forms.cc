@@ -71,30 +71,45 @@ void Formulas::describe_ring(Form& form, bool reduces, bool gathers) const {
   form.paths.push_back(std::move(path));
 }
 
-// Each rank's exchanges wait for each other. Where the sides are uneven somebody waits for a helper instead, and counts as going ahead.
+// A path goes where the data goes: what a rank hands to its partner waits for what it got from the one before.
 void Formulas::describe_halving(Form& form, bool reduces, bool gathers) const {
   const int32_t ranks = scene_.ranks();
   const auto pairing = reduces && gathers ? collectives::Pairing::near : collectives::Pairing::far;
   form.cells = ranks;
+  form.first_cell = false;
+  std::vector<collectives::Halvings> all;
   for (int32_t rank = 0; rank < ranks; ++rank) {
-    const auto halvings = collectives::halvings({.ranks = {}, .size = ranks, .position = rank}, pairing);
-    Path down, up;
-    for (const collectives::Halving& step : halvings.steps) {
+    all.push_back(collectives::halvings({.ranks = {}, .size = ranks, .position = rank}, pairing));
+    for (const collectives::Halving& step : all.back().steps) {
       const int32_t partner = step.partner >= 0 ? step.partner : step.helper;
-      const double mine = static_cast<double>(step.mine_end - step.mine_begin) / ranks;
-      const double theirs = static_cast<double>(step.theirs_end - step.theirs_begin) / ranks;
-      if (step.partner >= 0) {
-        if (reduces) down.push_back({.link = &scene_.facts(partner, rank), .share = mine, .reduces = true});
-        if (gathers) up.push_back({.link = &scene_.facts(partner, rank), .share = theirs, .reduces = false});
-      }
-      if (reduces) add_load(form.loads, rank, partner, theirs);
-      if (gathers && step.partner >= 0) add_load(form.loads, rank, partner, mine);
+      if (reduces) add_load(form.loads, rank, partner, share_of(step.theirs_begin, step.theirs_end));
+      if (gathers && step.partner >= 0) add_load(form.loads, rank, partner, share_of(step.mine_begin, step.mine_end));
     }
+  }
+  for (int32_t rank = 0; rank < ranks; ++rank) {
     if (!sampled(rank, ranks)) continue;
-    down.insert(down.end(), up.rbegin(), up.rend());
-    form.paths.push_back(std::move(down));
+    Path path;
+    int32_t at = rank;
+    size_t depth = 0;
+    const auto steps = [&]() -> const std::vector<collectives::Halving>& { return all[static_cast<size_t>(at)].steps; };
+    for (; depth < steps().size(); ++depth) {
+      const collectives::Halving& step = steps()[depth];
+      const int32_t to = step.partner >= 0 ? step.partner : step.helper;
+      if (reduces) path.push_back({.link = &scene_.facts(at, to), .share = share_of(step.theirs_begin, step.theirs_end), .reduces = true});
+      at = to;
+    }
+    for (size_t left = steps().size(); gathers && left > 0; --left) {
+      if (left > steps().size()) continue;
+      const collectives::Halving& step = steps()[left - 1];
+      if (step.partner < 0) continue;
+      path.push_back({.link = &scene_.facts(at, step.partner), .share = share_of(step.mine_begin, step.mine_end), .reduces = false});
+      at = step.partner;
+    }
+    form.paths.push_back(std::move(path));
   }
 }
+
+double Formulas::share_of(int32_t begin, int32_t end) const { return static_cast<double>(end - begin) / scene_.ranks(); }
 
 void Formulas::describe_direct(Form& form, bool reduces, bool gathers) const {
   const int32_t ranks = scene_.ranks();
@@ -117,27 +132,28 @@ void Formulas::describe_direct(Form& form, bool reduces, bool gathers) const {
   if (reduces && gathers) form.paths[0].push_back({.link = back, .share = share, .reduces = false});
 }
 
-// With a rank count that is no power of two, some hand their part to a neighbour first; the others' exchanges wait for each other.
+// A path goes where the data goes. With a rank count that is no power of two, some hand their part to a neighbour first, and are told.
 void Formulas::describe_doubling(Form& form) const {
   const int32_t ranks = scene_.ranks();
   const auto staying = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(ranks)));
   const int32_t folded = ranks - staying;
   const auto at = [&](int32_t number) { return number < folded ? 2 * number : number + folded; };
-  for (int32_t number = 0; number < staying; ++number) {
+  for (int32_t first = 0; first < staying; ++first) {
     Path path;
+    int32_t number = first;
     if (number < folded) {
-      const int32_t rank = at(number);
-      path.push_back({.link = &scene_.facts(rank + 1, rank), .share = 1, .reduces = true});
-      add_load(form.loads, rank + 1, rank, 1);
-      add_load(form.loads, rank, rank + 1, 1);
+      path.push_back({.link = &scene_.facts(at(number) + 1, at(number)), .share = 1, .reduces = true});
+      add_load(form.loads, at(number) + 1, at(number), 1);
+      add_load(form.loads, at(number), at(number) + 1, 1);
     }
     for (int32_t distance = 1; distance < staying; distance *= 2) {
-      const int32_t partner = at(number ^ distance);
-      path.push_back({.link = &scene_.facts(partner, at(number)), .share = 1, .reduces = true});
-      add_load(form.loads, partner, at(number), 1);
+      const int32_t partner = number ^ distance;
+      path.push_back({.link = &scene_.facts(at(number), at(partner)), .share = 1, .reduces = true});
+      add_load(form.loads, at(first), at(first ^ distance), 1);
+      number = partner;
     }
     if (number < folded) path.push_back({.link = &scene_.facts(at(number), at(number) + 1), .share = 1, .reduces = false});
-    if (sampled(number, staying)) form.paths.push_back(std::move(path));
+    if (sampled(first, staying)) form.paths.push_back(std::move(path));
   }
 }
 

@@ -22,6 +22,8 @@ TimeNs wire_ns(const LinkFacts& link, double bytes) {
                             static_cast<uint64_t>(std::max(bytes, 0.0)));
 }
 
+bool by_rank(Collective collective) { return collective == Collective::reduce_scatter || collective == Collective::allgather; }
+
 LinkFacts ideal_of(const Profile& profile) {
   LinkFacts ideal = profile.links.front();
   ideal.gaps.clear();
@@ -49,10 +51,18 @@ Formulas::Times Formulas::times(const collectives::Choice& choice, uint64_t byte
   const auto found = forms_.find(choice.algorithm);
   if (found == forms_.end() || bytes == 0) return {};
   const Form& form = found->second;
-  const auto whole = static_cast<double>(bytes);
+  const Collective collective = choice.algorithm->collective;
+  const uint64_t blocks = by_rank(collective) ? static_cast<uint64_t>(scene_.ranks()) : 1;
+  auto whole = static_cast<double>(elements_of(collective, bytes) * blocks * kElementBytes);
   const double most_cells = form.cells * choice.segments;
   const double cells = std::clamp(std::ceil(whole / kLeastCellBytes), 1.0, most_cells);
   const double segments = std::max(cells / form.cells, 1.0);
+  // Cells are multiples of the least one, so that some have less than their share; of a small buffer some have nothing.
+  if (form.cells > 1 && !by_rank(collective)) whole = std::max(whole - most_cells * kLeastCellBytes, 0.0);
+  if (whole == 0) {
+    const TimeNs chain = longest_chain_ns(form);
+    return {.least_ns = form.first_cell ? chain : ideal_.latency_ns, .estimate_ns = chain};
+  }
   TimeNs longest = 0, slowest_of_longest = 0, bound = 0;
   for (const Path& path : form.paths) {
     TimeNs chain = 0, slowest = 0;
@@ -68,6 +78,21 @@ Formulas::Times Formulas::times(const collectives::Choice& choice, uint64_t byte
   const TimeNs busiest = std::max(busiest_pair_ns(form, whole, segments, cells / most_cells), busiest_load_ns(form, whole, segments));
   const TimeNs estimate = longest + std::max<TimeNs>(busiest - slowest_of_longest, 0);
   return {.least_ns = std::max(bound, busiest), .estimate_ns = std::max({bound, busiest, estimate})};
+}
+
+TimeNs Formulas::longest_chain_ns(const Form& form) const {
+  TimeNs longest = 0;
+  for (const Path& path : form.paths) {
+    TimeNs chain = 0;
+    for (const Hop& hop : path) chain += hop_ns(hop, kElementBytes);
+    longest = std::max(longest, chain);
+  }
+  return longest;
+}
+
+uint64_t Formulas::elements_of(Collective collective, uint64_t bytes) const {
+  const uint64_t blocks = by_rank(collective) ? static_cast<uint64_t>(scene_.ranks()) : 1;
+  return std::max<uint64_t>(bytes / kElementBytes / blocks, 1);
 }
 
 // `filled`: which share of the cells has elements; the others do not travel.

@@ -21,6 +21,9 @@ namespace isthmus::topology {
 
 class Formulas {
  public:
+  /// Times are those of elements of so many bytes.
+  static constexpr size_t kElementBytes = 4;
+
   /// `scene` must outlive the formulas.
   explicit Formulas(const Scene& scene);
 
@@ -31,6 +34,8 @@ class Formulas {
   };
   [[nodiscard]] Times times(const collectives::Choice& choice, uint64_t bytes) const;
 
+  /// Elements of each block (of the buffer, where it is not a block for each rank) of a call whose larger buffer has `bytes`.
+  [[nodiscard]] uint64_t elements_of(Collective collective, uint64_t bytes) const;
   /// True where more segments than these cannot be told from these, because cells would be too small.
   [[nodiscard]] bool finest(const collectives::Choice& choice, uint64_t bytes) const;
 
@@ -58,6 +63,7 @@ class Formulas {
   /// What is known of one algorithm: paths, of which each is a lower bound, loads, and the busiest pair.
   struct Form {
     std::vector<Path> paths;
+    bool first_cell = true;  ///< the paths are those of the first cell, which has elements whenever there are any
     Loads loads;
     std::vector<Hop> pairs;    ///< one message of each kind of pair, whose link carries `pair_messages` of them
     double pair_messages = 0;  ///< in a row, per segment
@@ -74,7 +80,10 @@ class Formulas {
   void describe_chain(Form& form, bool by_site, bool reduces) const;
   void describe_hierarchy(Form& form, Collective collective) const;
 
+  [[nodiscard]] double share_of(int32_t begin, int32_t end) const;
   void add_load(Loads& loads, int32_t from, int32_t to, double share) const;
+  /// Of the smallest messages that there are.
+  [[nodiscard]] TimeNs longest_chain_ns(const Form& form) const;
   [[nodiscard]] TimeNs busiest_pair_ns(const Form& form, double whole, double segments, double filled) const;
   [[nodiscard]] TimeNs busiest_load_ns(const Form& form, double whole, double segments) const;
   /// The receiver's CPU; and all of a message's way.

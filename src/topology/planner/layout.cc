@@ -51,7 +51,9 @@ Result<Numbers> parse_numbers(std::string_view text) {
   if (factors.empty() || factors.size() > (uneven ? 2 : 3)) return invalid_argument("wrong number of factors");
   size_t at = 1;
   if (uneven) {
-    for (const std::string_view part : split(factors[0], '+')) {
+    const auto parts = split(factors[0], '+');
+    if (static_cast<std::ptrdiff_t>(parts.size()) != 1 + std::count(text.begin(), text.end(), '+')) return invalid_argument("'+' without a number");
+    for (const std::string_view part : parts) {
       ISTHMUS_ASSIGN(const uint64_t hosts, parse_number(part));
       numbers.hosts.push_back(hosts);
     }

@@ -13,14 +13,8 @@ namespace {
 
 using collectives::Choice;
 
-constexpr size_t kElementBytes = 4;
 /// Worlds with more messages than this are not built to see how many steps they have.
 constexpr uint64_t kMostWorldSteps = 400'000;
-
-uint64_t elements_of(Collective collective, int32_t ranks, uint64_t bytes) {
-  const bool by_rank = collective == Collective::reduce_scatter || collective == Collective::allgather;
-  return std::max<uint64_t>(bytes / kElementBytes / static_cast<uint64_t>(by_rank ? ranks : 1), 1);
-}
 
 /// Where walks have become too many.
 std::vector<Price> by_formula(std::vector<Price> estimates) {
@@ -87,7 +81,7 @@ Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
   ISTHMUS_ASSIGN(const std::vector<plan::Plan>* world, world_of(choice));
   if (world->size() < static_cast<size_t>(scene_.ranks())) return price;
   ISTHMUS_ASSIGN(const plan::Cost cost,
-                 plan::cost(*world, elements_of(choice.algorithm->collective, scene_.ranks(), bytes), kElementBytes, scene_.model()));
+                 plan::cost(*world, formulas_.elements_of(choice.algorithm->collective, bytes), Formulas::kElementBytes, scene_.model()));
   events_ += worlds_->built[{choice.algorithm, choice.segments}].steps;
   ++walks_;
   price.time_ns = cost.total_ns;
