@@ -168,8 +168,7 @@ constexpr Hierarchy kHierarchies[] = {
 
 }  // namespace
 
-Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32_t> sites,
-                         std::span<const PlannedRange> planned) const {
+Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32_t> sites, std::span<const PlannedRange> planned) const {
   Choices choices;
   choices.ranks_ = ranks;
   for (size_t i = 0; i < forced_.size(); ++i) {

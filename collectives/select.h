@@ -55,7 +55,7 @@ class Choices {
   void add_hierarchies();
 
   int32_t ranks_ = 1;
-  std::array<std::vector<Decision>, kCollectives> ranges_;         ///< the first that holds the bytes wins
+  std::array<std::vector<Decision>, kCollectives> ranges_;      ///< the first that holds the bytes wins
   std::array<const plan::Algorithm*, kCollectives> refused_{};  ///< forced, but not for so many ranks
 };
 

@@ -45,13 +45,29 @@ def read_counters(text: str) -> tuple[dict[str, int], float | None]:
     return uplinks, float(share[1]) / 100 if share else None
 
 
+def start(place: Place, layout: str, link: list[str], words: list[str], limit_s: float) -> subprocess.CompletedProcess:
+    """`link`: options of sites.py."""
+    command = [sys.executable, str(SITES), layout, *link, "--timeout", str(limit_s), "--", *words]
+    folders = [place.launcher.parent, place.build / "perf", place.build / "tests" / "linkemu"]
+    path = os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")])
+    return subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=limit_s + 60)
+
+
+def run_program(place: Place, layout: str, link: list[str], words: list[str], limit_s: float) -> str | None:
+    """What a program with a rank on each host prints; None where hosts cannot be made."""
+    done = start(place, layout, link, words, limit_s)
+    if done.returncode == CANNOT:
+        return None
+    if done.returncode != 0:
+        raise Broken(f"{' '.join(words)} on emulated hosts: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
 def run_sweep(place: Place, layout: str, link: list[str], sweep: list[str], limit_s: float) -> Run | str:
-    """`link`: options of sites.py. The run, or why there cannot be one."""
+    """The run, or why there cannot be one."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
-        command = [sys.executable, str(SITES), layout, *link, "--timeout", str(limit_s), "--", *sweep, "-J", str(report)]
-        path = os.pathsep.join([str(place.launcher.parent), str(place.build / "perf"), os.environ.get("PATH", "")])
-        done = subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=limit_s + 60)
+        done = start(place, layout, link, [*sweep, "-J", str(report)], limit_s)
         if done.returncode == CANNOT:
             return done.stderr.strip().splitlines()[-1]
         counters = read_counters(done.stdout)

@@ -11,8 +11,8 @@
 
 #include "base/crypto.h"
 #include "base/fd.h"
-#include "base/host_identity.h"
 #include "base/file.h"
+#include "base/host_identity.h"
 #include "base/settings.h"
 #include "comm/place.h"
 #include "transport/tcp/sockets.h"

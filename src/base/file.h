@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a whole file that people wrote: topologies, profiles, plans, rules. Fails where it cannot be read, is no file or is too large; the
-// caller says which file it was.
+// Reading a whole file that people wrote: topologies, profiles, plans, rules. Fails where it cannot be read, is no file or is too large;
+// the caller says which file it was.
 #pragma once
 
 #include <string>

@@ -234,10 +234,11 @@ constexpr std::array kDefinitions = {
         algorithm, nccl_algorithm},
     SettingDefinition{"ISTHMUS_RULES_FILE", "", "", "A rule table (which algorithm for which size) that goes before the built-in one.",
                       any_text<&Settings::rules_file>},
-    SettingDefinition{"ISTHMUS_PLAN_FILE", "", "",
-                      "A plan that `isthmus plan make` wrote: communicators whose ranks are where it says follow it, after the user's rules "
-                      "and before the built-in ones. The same on all ranks.",
-                      any_text<&Settings::plan_file>},
+    SettingDefinition{
+        "ISTHMUS_PLAN_FILE", "", "",
+        "A plan that `isthmus plan make` wrote: communicators whose ranks are where it says follow it, after the user's rules "
+        "and before the built-in ones. The same on all ranks.",
+        any_text<&Settings::plan_file>},
     SettingDefinition{"ISTHMUS_DETERMINISTIC", "", "0",
                       "Choose algorithms by size, ranks and topology only, never by measurement (today the only way there is).",
                       yes_or_no<&Settings::deterministic>},

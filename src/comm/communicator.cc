@@ -313,12 +313,11 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
 
 void Communicator::say_once(Collective collective, const collectives::Decision& decision) {
   if (!said_.emplace(collective, decision.min_bytes).second) return;
-  process_.log().info(Subsystem::tuning, "communicator {:#x} rank {}: {} of {} bytes{} by {}{}, chosen by {}", membership_.id, rank(),
-                      name_of(collective), decision.min_bytes,
-                      decision.max_bytes == UINT64_MAX ? " and more" : fmt::format(" to {}", decision.max_bytes),
-                      decision.choice.algorithm->name,
-                      decision.choice.segments == 1 ? "" : fmt::format(" in {} segments", decision.choice.segments),
-                      collectives::name_of(decision.origin));
+  process_.log().info(
+      Subsystem::tuning, "communicator {:#x} rank {}: {} of {} bytes{} by {}{}, chosen by {}", membership_.id, rank(), name_of(collective),
+      decision.min_bytes, decision.max_bytes == UINT64_MAX ? " and more" : fmt::format(" to {}", decision.max_bytes),
+      decision.choice.algorithm->name, decision.choice.segments == 1 ? "" : fmt::format(" in {} segments", decision.choice.segments),
+      collectives::name_of(decision.origin));
 }
 
 Result<CodecWish> Communicator::wish_of(const Request& request) {

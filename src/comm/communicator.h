@@ -9,8 +9,8 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -175,9 +175,9 @@ class Communicator final : private exec::Observer, private Listener {
   Status ended_;              ///< why, then
   Agreement agreement_;
   Standstill standstill_;
-  std::array<Manner, kCollectives> manners_;  ///< by Collective
+  std::array<Manner, kCollectives> manners_;        ///< by Collective
   std::set<std::pair<Collective, uint64_t>> said_;  ///< what say_once() has said, by least bytes
-  bool told_ = false;                         ///< the failure came from another rank, which has told everybody
+  bool told_ = false;                               ///< the failure came from another rank, which has told everybody
   bool finalized_ = false;
   uint64_t splits_ = 0;
   int next_operator_ = kFirstOperator;

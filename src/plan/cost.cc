@@ -264,7 +264,7 @@ class CostWalk {
   std::vector<Link> links_;              ///< those of pairs, then the shared ones
   std::vector<Route> routes_;            ///< by pair
   std::vector<TimeNs> begins_;           ///< of sends, by number, where times are wanted
-  std::vector<uint32_t> depth_;  ///< per step: messages on the longest chain before (and including) it
+  std::vector<uint32_t> depth_;          ///< per step: messages on the longest chain before (and including) it
   Cost cost_;
 };
 

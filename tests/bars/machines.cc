@@ -34,7 +34,8 @@ topology::Scene random_scene(std::mt19937_64& random, Links links) {
   const bool mixed = links == Links::mixed;
   const uint64_t buildings = mixed ? between(random, 2, 4) : 1;
   std::string text;
-  for (uint64_t at = 0; at < buildings; ++at) text += fmt::format("{}{}", at == 0 ? "" : "+", between(random, mixed ? 1 : 2, mixed ? 6 : 24));
+  for (uint64_t at = 0; at < buildings; ++at)
+    text += fmt::format("{}{}", at == 0 ? "" : "+", between(random, mixed ? 1 : 2, mixed ? 6 : 24));
   if (mixed && random() % 2 == 0) text += "/cyclic";
   if (!mixed) text = "1x" + text;
   topology::Profile profile;

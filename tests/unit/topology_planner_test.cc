@@ -31,9 +31,7 @@ Profile two_speeds() {
   return profile;
 }
 
-Scene scene_of(std::string_view layout, Profile profile) {
-  return Scene::make(*parse_layout(layout), std::move(profile)).value();
-}
+Scene scene_of(std::string_view layout, Profile profile) { return Scene::make(*parse_layout(layout), std::move(profile)).value(); }
 
 PlanFile plan_of(std::string_view layout, std::vector<Pin> pins = {}) {
   SearchOptions options;
@@ -182,9 +180,7 @@ TEST(Search, IsTheBestOfAllThatCanBeWalked) {
   }
 }
 
-TEST(Search, TheSameInputsGiveTheSameText) {
-  EXPECT_EQ(to_json(plan_of("2x4")), to_json(plan_of("2x4")));
-}
+TEST(Search, TheSameInputsGiveTheSameText) { EXPECT_EQ(to_json(plan_of("2x4")), to_json(plan_of("2x4"))); }
 
 TEST(Search, LargeJobsArePlannedByClosedForms) {
   const auto intervals = search(scene_of("4x256", two_speeds()), {.collectives = {Collective::allreduce}, .pins = {}});

@@ -20,7 +20,8 @@ struct Words {
 };
 
 constexpr std::string_view kFooter =
-    "Says where the predicted time goes, which other algorithms come next, what is known of the links and how well, and what would have to\n"
+    "Says where the predicted time goes, which other algorithms come next, what is known of the links and how well, and what would have "
+    "to\n"
     "change for another algorithm to be the better one. With --plan it is the plan's choice that is explained, else the quickest.\n"
     "\n"
     "Example:\n"

@@ -19,7 +19,8 @@ struct Words {
 };
 
 constexpr std::string_view kFooter =
-    "Candidates are all algorithms in all numbers of segments; closed forms leave out what cannot win, the others are priced by running their "
+    "Candidates are all algorithms in all numbers of segments; closed forms leave out what cannot win, the others are priced by running "
+    "their "
     "plans\n"
     "in virtual time on the links of the profile. The same inputs give the same plan, byte for byte.\n"
     "\n"
@@ -55,7 +56,8 @@ void add_plan_make(CLI::App& plan, Outcome& outcome) {
       ->check(CLI::IsMember({"text", "json", "csv"}))
       ->capture_default_str();
   command->add_option("-o,--output", words->output, "Into this FILE instead of standard output");
-  command->add_option("--max-bytes", words->most_bytes, "The largest size that is looked at; beyond, its choice stands")->capture_default_str();
+  command->add_option("--max-bytes", words->most_bytes, "The largest size that is looked at; beyond, its choice stands")
+      ->capture_default_str();
   command->add_option("--hysteresis", words->hysteresis_percent, "A choice is left for one that is quicker by more than so many percent")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();

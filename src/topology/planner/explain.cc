@@ -180,12 +180,13 @@ Json json_of(const Price& price) {
 }  // namespace
 
 Result<Explanation> explain(const Scene& scene, Collective collective, uint64_t bytes, const Choice& chosen, double hysteresis) {
-  Explanation result{.collective = collective, .bytes = bytes, .chosen = {}, .terms = {}, .others = {}, .terms_of_other = {}, .inputs = {}, .flips = {}};
+  Explanation result{
+      .collective = collective, .bytes = bytes, .chosen = {}, .terms = {}, .others = {}, .terms_of_other = {}, .inputs = {}, .flips = {}};
   Pricer pricer(scene, kEnoughEvents);
   // Everything that could be up to 50 % slower is priced, to have somebody to compare with.
   ISTHMUS_ASSIGN(const std::vector<Price> prices, pricer.best(collective, bytes, chosen, -0.5));
   if (prices.empty()) return invalid_argument("one rank has nothing to choose");
-  result.chosen = prices.front();
+  result.chosen = preferred(prices);
   if (chosen.algorithm != nullptr) {
     ISTHMUS_ASSIGN(result.chosen, pricer.price(chosen, bytes));
   }
@@ -205,9 +206,10 @@ Result<Explanation> explain(const Scene& scene, Collective collective, uint64_t 
 }
 
 std::string to_text(const Explanation& explanation, int64_t now_s) {
-  std::string text = fmt::format("{} of {} bytes: {}, {}{}\n  {}\n", isthmus::name_of(explanation.collective), bytes_text(explanation.bytes),
-                                 text_of(explanation.chosen.choice), time_text(explanation.chosen.time_ns),
-                                 explanation.chosen.walked ? "" : " by closed form (too large to be walked)", terms_text(explanation.terms));
+  std::string text =
+      fmt::format("{} of {} bytes: {}, {}{}\n  {}\n", isthmus::name_of(explanation.collective), bytes_text(explanation.bytes),
+                  text_of(explanation.chosen.choice), time_text(explanation.chosen.time_ns),
+                  explanation.chosen.walked ? "" : " by closed form (too large to be walked)", terms_text(explanation.terms));
   text += fmt::format("no algorithm takes less than {}\n", time_text(explanation.bound_ns));
   for (const Price& other : explanation.others) {
     text += fmt::format("then {}: {}, {:+.1f} %\n", text_of(other.choice), time_text(other.time_ns),
@@ -229,10 +231,12 @@ std::string to_json(const Explanation& explanation) {
   Json others = Json::array(), flips = Json::array(), inputs = Json::array();
   for (const Price& other : explanation.others) others.push_back(json_of(other));
   for (const LinkFacts* link : explanation.inputs) {
-    inputs.push_back({{"link", name_of(*link)}, {"confidence", topology::name_of(link->confidence)}, {"measured_at_s", link->measured_at_s}});
+    inputs.push_back(
+        {{"link", name_of(*link)}, {"confidence", topology::name_of(link->confidence)}, {"measured_at_s", link->measured_at_s}});
   }
   for (const Flip& flip : explanation.flips) {
-    flips.push_back({{"input", flip.input}, {"factor", flip.factor}, {"algorithm", flip.choice.algorithm->name}, {"segments", flip.choice.segments}});
+    flips.push_back(
+        {{"input", flip.input}, {"factor", flip.factor}, {"algorithm", flip.choice.algorithm->name}, {"segments", flip.choice.segments}});
   }
   Json json = {{"schema", "isthmus.explain/1"},
                {"collective", isthmus::name_of(explanation.collective)},

@@ -22,11 +22,11 @@ struct Terms {
 
 /// What would have to change.
 struct Flip {
-  std::string input;   ///< "latency of job b0 -> b1"
-  double factor = 1;   ///< by which it would have to be multiplied: the nearest of a few
-  TimeNs latency_ns = 0;           ///< then; 0: the input is a rate
-  uint64_t rate_bytes_per_s = 0;   ///< then; 0: the input is a latency
-  collectives::Choice choice;  ///< that would be taken
+  std::string input;              ///< "latency of job b0 -> b1"
+  double factor = 1;              ///< by which it would have to be multiplied: the nearest of a few
+  TimeNs latency_ns = 0;          ///< then; 0: the input is a rate
+  uint64_t rate_bytes_per_s = 0;  ///< then; 0: the input is a latency
+  collectives::Choice choice;     ///< that would be taken
 };
 
 struct Explanation {
@@ -34,15 +34,16 @@ struct Explanation {
   uint64_t bytes = 0;
   Price chosen;
   Terms terms;
-  std::vector<Price> others;  ///< the best of other algorithms, by time
-  Terms terms_of_other;       ///< of the first of them
-  TimeNs bound_ns = 0;        ///< what no algorithm beats
+  std::vector<Price> others;             ///< the best of other algorithms, by time
+  Terms terms_of_other;                  ///< of the first of them
+  TimeNs bound_ns = 0;                   ///< what no algorithm beats
   std::vector<const LinkFacts*> inputs;  ///< the scene's, that matter
   std::vector<Flip> flips;
 };
 
 /// `chosen` without an algorithm: the quickest. `hysteresis` as in SearchOptions.
-Result<Explanation> explain(const Scene& scene, Collective collective, uint64_t bytes, const collectives::Choice& chosen, double hysteresis);
+Result<Explanation> explain(const Scene& scene, Collective collective, uint64_t bytes, const collectives::Choice& chosen,
+                            double hysteresis);
 
 /// For terminals; `now_s` (seconds since 1970) gives measurements an age.
 std::string to_text(const Explanation& explanation, int64_t now_s);

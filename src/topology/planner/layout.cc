@@ -52,7 +52,8 @@ Result<Numbers> parse_numbers(std::string_view text) {
   size_t at = 1;
   if (uneven) {
     const auto parts = split(factors[0], '+');
-    if (static_cast<std::ptrdiff_t>(parts.size()) != 1 + std::count(text.begin(), text.end(), '+')) return invalid_argument("'+' without a number");
+    if (static_cast<std::ptrdiff_t>(parts.size()) != 1 + std::count(text.begin(), text.end(), '+'))
+      return invalid_argument("'+' without a number");
     for (const std::string_view part : parts) {
       ISTHMUS_ASSIGN(const uint64_t hosts, parse_number(part));
       numbers.hosts.push_back(hosts);
@@ -111,7 +112,8 @@ Result<std::vector<Place>> places_of_json(std::string_view text) {
   std::vector<Place> places;
   try {
     const Json json = Json::parse(text);
-    if (json.at("schema") != "isthmus.topo/1") return invalid_argument("schema must be \"isthmus.topo/1\": 'isthmus topo --json' writes it");
+    if (json.at("schema") != "isthmus.topo/1")
+      return invalid_argument("schema must be \"isthmus.topo/1\": 'isthmus topo --json' writes it");
     for (const Json& row : json.at("ranks")) {
       Place place{.host_id = hash_text(row.at("host").get<std::string>()), .hostname = row.at("host").get<std::string>(), .claims = {}};
       for (const auto& [name, claim] : row.at("levels").items()) {

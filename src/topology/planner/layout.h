@@ -28,9 +28,7 @@ struct Layout {
   [[nodiscard]] const std::vector<int32_t>& hosts() const { return member_of[static_cast<size_t>(Level::host)]; }
   [[nodiscard]] const std::vector<int32_t>& sites() const { return member_of[static_cast<size_t>(Level::building)]; }
   [[nodiscard]] int32_t count(Level level) const { return static_cast<int32_t>(names[static_cast<size_t>(level)].size()); }
-  [[nodiscard]] int32_t member(Level level, int32_t rank) const {
-    return member_of[static_cast<size_t>(level)][static_cast<size_t>(rank)];
-  }
+  [[nodiscard]] int32_t member(Level level, int32_t rank) const { return member_of[static_cast<size_t>(level)][static_cast<size_t>(rank)]; }
   /// The lowest level of which both ranks are in the same member; nothing: they are in different regions.
   [[nodiscard]] std::optional<Level> common(int32_t a, int32_t b) const;
   /// The highest level that has several members: what lies between them is the slowest. Nothing: all ranks are on one host.

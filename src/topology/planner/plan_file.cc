@@ -195,9 +195,8 @@ std::string to_text(const PlanFile& file) {
   text += fmt::format("{:<15} {:>10} {:>10}  {:<32} {:>10} {:>11} {:>11}  {}\n", "collective", "from", "to", "algorithm", "at", "predicted",
                       "bound", "runner-up");
   for (const Interval& one : file.intervals) {
-    const std::string other = one.runner_up.algorithm == nullptr
-                                  ? std::string()
-                                  : fmt::format("{} {}", text_of(one.runner_up), time_text(one.runner_up_ns));
+    const std::string other =
+        one.runner_up.algorithm == nullptr ? std::string() : fmt::format("{} {}", text_of(one.runner_up), time_text(one.runner_up_ns));
     text += fmt::format("{:<15} {:>10} {:>10}  {:<32} {:>10} {:>11} {:>11}  {}\n", name_of(one.collective), bytes_text(one.min_bytes),
                         one.max_bytes == UINT64_MAX ? "" : bytes_text(one.max_bytes), text_of(one.choice) + (one.pinned ? " (pinned)" : ""),
                         bytes_text(one.at_bytes), time_text(one.predicted_ns), time_text(one.bound_ns), other);

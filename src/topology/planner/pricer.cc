@@ -55,11 +55,12 @@ Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
   auto& world = worlds_->built[{choice.algorithm, choice.segments}];
   if (!world.plans.empty()) return &world.plans;
   const Collective collective = choice.algorithm->collective;
-  plan::Shape shape = {.collective = collective,
-                       .group = {.ranks = {}, .size = scene_.ranks()},
-                       .root = is_rooted(collective) ? 0 : -1,
-                       .segments = choice.segments,
-                       .sites = scene_.layout().count(Level::building) > 1 ? std::span(scene_.layout().sites()) : std::span<const int32_t>()};
+  plan::Shape shape = {
+      .collective = collective,
+      .group = {.ranks = {}, .size = scene_.ranks()},
+      .root = is_rooted(collective) ? 0 : -1,
+      .segments = choice.segments,
+      .sites = scene_.layout().count(Level::building) > 1 ? std::span(scene_.layout().sites()) : std::span<const int32_t>()};
   for (; shape.group.position < scene_.ranks(); ++shape.group.position) {
     ISTHMUS_ASSIGN(plan::Plan plan, plan::build(*choice.algorithm, shape));
     world.steps += plan.steps.size();
@@ -112,6 +113,16 @@ Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes, c
     priced.insert(std::upper_bound(priced.begin(), priced.end(), price, quicker), price);
   }
   return priced;
+}
+
+const Price& preferred(std::span<const Price> prices) {
+  constexpr double kNearly = 1.02;
+  const Price* best = &prices.front();
+  for (const Price& one : prices) {
+    if (one.choice.algorithm != best->choice.algorithm || one.choice.segments > best->choice.segments) continue;
+    if (static_cast<double>(one.time_ns) <= static_cast<double>(prices.front().time_ns) * kNearly) best = &one;
+  }
+  return *best;
 }
 
 }  // namespace isthmus::topology

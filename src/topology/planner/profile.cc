@@ -28,8 +28,7 @@ Level joined_level(std::optional<Level> within) {
 void read_confidence(Fields& fields, Confidence& confidence) {
   std::string name(name_of(confidence));
   fields.text("confidence", name);
-  const auto* const found =
-      std::find_if(kConfidences.begin(), kConfidences.end(), [&](Confidence each) { return name_of(each) == name; });
+  const auto* const found = std::find_if(kConfidences.begin(), kConfidences.end(), [&](Confidence each) { return name_of(each) == name; });
   if (found == kConfidences.end()) return fields.fail(fmt::format("confidence: '{}' is none of prior, given, measured", name));
   confidence = *found;
 }
@@ -41,7 +40,8 @@ void read_gaps(Fields& fields, std::vector<plan::Knot>& gaps) {
   for (const Json& pair : *list) {
     const bool numbers = pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
     if (!numbers) return fields.fail("gaps: pairs of whole numbers are accepted, [bytes, nanoseconds]");
-    const plan::Knot knot{.bytes = pair[0].get<uint64_t>(), .gap_ns = static_cast<TimeNs>(std::min(pair[1].get<uint64_t>(), uint64_t{INT64_MAX}))};
+    const plan::Knot knot{.bytes = pair[0].get<uint64_t>(),
+                          .gap_ns = static_cast<TimeNs>(std::min(pair[1].get<uint64_t>(), uint64_t{INT64_MAX}))};
     if (knot.bytes <= (gaps.empty() ? 0 : gaps.back().bytes)) return fields.fail("gaps: bytes must ascend from 1 on");
     gaps.push_back(knot);
   }

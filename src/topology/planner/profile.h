@@ -21,11 +21,11 @@ std::string_view name_of(Confidence confidence);
 
 /// What messages between ranks so far apart cost. Rates are of payload, in bytes per second; 0: not limited, or not known.
 struct LinkFacts {
-  std::optional<Level> within;  ///< the lowest level that holds both ends: host for two processes of a host; nothing: two regions
-  std::string from, to;         ///< only between these members of the level below, by name; "": any
-  TimeNs latency_ns = 0;        ///< one way: half of the least round trip
-  TimeNs jitter_ns = 0;         ///< what the 99th percentile of round trips takes more than the least, halved
-  TimeNs overhead_ns = 0;       ///< CPU time of sender and of receiver, per message
+  std::optional<Level> within;      ///< the lowest level that holds both ends: host for two processes of a host; nothing: two regions
+  std::string from, to;             ///< only between these members of the level below, by name; "": any
+  TimeNs latency_ns = 0;            ///< one way: half of the least round trip
+  TimeNs jitter_ns = 0;             ///< what the 99th percentile of round trips takes more than the least, halved
+  TimeNs overhead_ns = 0;           ///< CPU time of sender and of receiver, per message
   uint64_t stream_bytes_per_s = 0;  ///< one stream
   uint64_t port_bytes_per_s = 0;    ///< all that one host sends, or receives, over links of this kind
   uint64_t cut_bytes_per_s = 0;     ///< all between the two members; with only one of them named, all that leaves or enters it
@@ -37,7 +37,7 @@ struct LinkFacts {
 };
 
 struct CodecFacts {
-  std::string name;  ///< "thc:b=4"
+  std::string name;                                                                     ///< "thc:b=4"
   uint64_t encode_bytes_per_s = 0, accumulate_bytes_per_s = 0, decode_bytes_per_s = 0;  ///< of the elements as they are, one thread
   friend bool operator==(const CodecFacts&, const CodecFacts&) = default;
 };

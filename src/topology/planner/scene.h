@@ -47,9 +47,9 @@ class Scene {
 
   std::shared_ptr<const Layout> layout_;
   std::shared_ptr<const Profile> profile_;
-  std::vector<int32_t> cpus_;          ///< by host
-  std::vector<bool> told_apart_;       ///< by kind of link: some facts are about two members
-  mutable std::map<Pair, Way> ways_;   ///< filled as asked for
+  std::vector<int32_t> cpus_;         ///< by host
+  std::vector<bool> told_apart_;      ///< by kind of link: some facts are about two members
+  mutable std::map<Pair, Way> ways_;  ///< filled as asked for
   mutable std::vector<plan::SharedLink> answer_;
 };
 

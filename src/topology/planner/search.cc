@@ -50,7 +50,7 @@ class IntervalSearch {
   Result<Interval> decide(uint64_t bytes, const Choice& before) {
     ISTHMUS_ASSIGN(const std::vector<Price> prices, pricer_.best(collective_, bytes, before, options_.hysteresis));
     if (prices.empty()) return internal_error("no algorithm serves so many ranks");
-    Price chosen = prices.front();
+    Price chosen = preferred(prices);
     for (const Price& one : prices) {
       const bool near = static_cast<double>(one.time_ns) <= static_cast<double>(prices.front().time_ns) * (1 + options_.hysteresis);
       if (one.choice == before && near) chosen = one;
@@ -101,8 +101,12 @@ std::vector<Interval> with_pin(const std::vector<Interval>& intervals, const Pin
   bool placed = false;
   const auto place = [&] {
     if (!std::exchange(placed, true)) {
-      result.push_back({.collective = pin.collective, .min_bytes = pin.min_bytes, .max_bytes = pin.max_bytes, .choice = pin.choice,
-                        .pinned = true, .runner_up = {}});
+      result.push_back({.collective = pin.collective,
+                        .min_bytes = pin.min_bytes,
+                        .max_bytes = pin.max_bytes,
+                        .choice = pin.choice,
+                        .pinned = true,
+                        .runner_up = {}});
     }
   };
   for (const Interval& one : intervals) {

@@ -31,10 +31,10 @@ struct Interval {
   Collective collective = Collective::allreduce;
   uint64_t min_bytes = 0, max_bytes = UINT64_MAX;  ///< of the larger buffer; max inclusive
   collectives::Choice choice;
-  bool pinned = false;         ///< by the user, whatever it costs
-  uint64_t at_bytes = 0;       ///< the size that is priced below, within the interval
+  bool pinned = false;    ///< by the user, whatever it costs
+  uint64_t at_bytes = 0;  ///< the size that is priced below, within the interval
   TimeNs predicted_ns = 0;
-  TimeNs bound_ns = 0;         ///< what no algorithm beats
+  TimeNs bound_ns = 0;  ///< what no algorithm beats
   bool walked = false;
   collectives::Choice runner_up;  ///< the best other algorithm, or the same in other segments; null: there is none
   TimeNs runner_up_ns = 0;
@@ -88,6 +88,9 @@ class Pricer {
   std::map<std::tuple<const plan::Algorithm*, uint32_t, uint64_t>, Price> prices_;  ///< by algorithm, segments, bytes
   std::unique_ptr<Worlds> worlds_;
 };
+
+/// Of prices in order of time: the quickest algorithm in the fewest segments that are within 2 % of it. More messages need a reason.
+const Price& preferred(std::span<const Price> prices);
 
 /// Intervals of all collectives, in order, without gaps from 0 to the largest size.
 Result<std::vector<Interval>> search(const Scene& scene, const SearchOptions& options);

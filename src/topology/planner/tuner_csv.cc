@@ -57,7 +57,8 @@ Result<std::optional<Pin>> parse_line(std::string_view line, const Layout& layou
                                         fields.size(), kLeastFields));
   }
   const auto collective = collective_named(lower(fields[0]));
-  if (!collective) return invalid_argument(fmt::format("'{}' is none of allreduce, reducescatter, allgather, broadcast, reduce", fields[0]));
+  if (!collective)
+    return invalid_argument(fmt::format("'{}' is none of allreduce, reducescatter, allgather, broadcast, reduce", fields[0]));
   Pin pin{.collective = *collective, .choice = {}};
   ISTHMUS_ASSIGN(pin.min_bytes, parse_unsigned(fields[1], UINT64_MAX));
   ISTHMUS_ASSIGN(pin.max_bytes, parse_unsigned(fields[2], UINT64_MAX));
@@ -74,14 +75,15 @@ Result<std::optional<Pin>> parse_line(std::string_view line, const Layout& layou
 }  // namespace
 
 std::string to_tuner_csv(const PlanFile& file, int32_t hosts) {
-  std::string text = fmt::format("# {}; every algorithm but a ring is NCCL's tree here\n"
-                                 "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,registered\n",
-                                 file.layout);
+  std::string text = fmt::format(
+      "# {}; every algorithm but a ring is NCCL's tree here\n"
+      "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,registered\n",
+      file.layout);
   for (const Interval& one : file.intervals) {
     const std::string_view name = one.choice.algorithm->name;
     const bool ring = name == "ring" || name == "chain";
-    text += fmt::format("{},{},{},{},simple,-1,{},{},-1,-1\n", nccl_name(one.collective), one.min_bytes, one.max_bytes, ring ? "ring" : "tree",
-                        hosts, file.ranks);
+    text += fmt::format("{},{},{},{},simple,-1,{},{},-1,-1\n", nccl_name(one.collective), one.min_bytes, one.max_bytes,
+                        ring ? "ring" : "tree", hosts, file.ranks);
   }
   return text;
 }

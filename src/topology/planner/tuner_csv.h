@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's example tuner reads a table of comma-separated values: collective, least and most bytes, algorithm, protocol, channels, nodes, ranks,
-// pipelined operations, registered buffers. A plan can be written as one, and a table be read as pins. NCCL has fewer algorithms than we:
-// a ring is a ring there, everything else is its tree. Called by `isthmus plan export` and `import`. Reading fails with the line.
+// NCCL's example tuner reads a table of comma-separated values: collective, least and most bytes, algorithm, protocol, channels, nodes,
+// ranks, pipelined operations, registered buffers. A plan can be written as one, and a table be read as pins. NCCL has fewer algorithms
+// than we: a ring is a ring there, everything else is its tree. Called by `isthmus plan export` and `import`. Reading fails with the line.
 #pragma once
 
 #include <string>
