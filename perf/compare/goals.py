@@ -17,7 +17,7 @@ MIDDLE = {2: 0.95, 4: 1.0}
 LATENCY = {2: 1.2, 4: 1.0}  # our time over the peer's
 ONE_PROCESS_SHARE = 0.5     # allreduce -g 2: payload rate over that of one thread's in-place add
 ALLGATHER_SHARE = 0.85      # of what two processes that copy at once reach
-SITES_SHARE = 0.8           # of the physical bound
+SITES_RING_SHARE = 1.4      # the flat ring's time over the chosen one's
 PAYLOAD_SHARE = 1448 / 1514  # of a full frame at an MTU of 1500, with TCP's time stamps
 SITES_COUNTER_SHARE = 0.05  # by which interface counters may differ from the formula
 CODEC_KERNELS = {"encode and decode / copy": 0.4, "accumulate / decode": 4.0}  # rates, one thread
@@ -166,24 +166,70 @@ def growth(lines: list[dict]) -> Iterator[Outcome]:
 
 
 @dataclasses.dataclass(frozen=True)
+class Crossing:
+    """Hosts at two sites, and what of the physical bound calls between them must reach."""
+    layout: str  # as sites.py takes it
+    cyclic: bool
+    rate_bits_per_s: int
+    share: float
+
+    @property
+    def sites(self) -> list[int]:
+        """Hosts by site."""
+        if "+" in self.layout:
+            return [int(part) for part in self.layout.split("+")]
+        sites, hosts = (int(part) for part in self.layout.split("x"))
+        return [hosts] * sites
+
+    @property
+    def title(self) -> str:
+        return f"{self.layout}{' cyclic' if self.cyclic else ''} at {self.rate_bits_per_s // 1_000_000} Mbit/s"
+
+    def leaving(self, collective: str, size: int, site: int) -> float:
+        """The least bytes that leave a site: of two sites, its own blocks, the sums of the other's, or the sum of everything."""
+        share = {"allreduce": 1.0, "allgather": self.sites[site] / sum(self.sites), "reduce_scatter": 1 - self.sites[site] / sum(self.sites)}
+        return size * share[collective]
+
+
+@dataclasses.dataclass(frozen=True)
 class Site:
-    """A run on two sites of two hosts: `calls` allreduces of `bytes`."""
+    """A run on two sites: `calls` calls of a collective with `bytes` in its larger buffer."""
+    crossing: Crossing
+    collective: str
     bytes: int
     calls: int
     us: dict[str, float]  # out of place, in place: the slowest rank's mean
-    uplink_bytes: dict[str, int]  # by site and direction
+    uplink_bytes: dict[str, int]  # "site 0 out", "site 0 in", ...
+    ring_us: float | None = None  # the flat ring's, out of place; None: not measured
+
+    @property
+    def title(self) -> str:
+        return f"{self.collective} of {size_text(self.bytes)}, {self.crossing.title}"
 
 
-def sites(runs: list[Site], why: str, rate_bits_per_s: int, mtu_bytes: int) -> Iterator[Outcome]:
-    """Halving-doubling in site order sends each byte of the result over each uplink once, each way: no plan can do with less. A full
-    frame of `mtu` carries mtu - 52 bytes (IPv4 and TCP with time stamps) and is mtu + 14 long on the wire."""
+def sites(runs: list[Site], why: str, mtu_bytes: int) -> Iterator[Outcome]:
+    """A full frame of `mtu` carries mtu - 52 bytes (IPv4 and TCP with time stamps) and is mtu + 14 long on the wire."""
     payload_share = (mtu_bytes - 52) / (mtu_bytes + 14)
-    bound = {run.bytes: run.bytes * 8 / (payload_share * rate_bits_per_s) * 1e6 for run in runs}
-    yield outcome(Goal("sites", "allreduce, 2 sites x 2 hosts at 200 Mbit/s: physical bound / time", SITES_SHARE, True, "x"),
-                  {f"{size_text(run.bytes)} {name}": bound[run.bytes] / us for run in runs for name, us in run.us.items()}, why)
-    yield outcome(Goal("sites", "the same: interface counters' distance from the formula", SITES_COUNTER_SHARE, False, ""),
-                  {f"{size_text(run.bytes)} {name}": abs(count / (run.calls * run.bytes / payload_share) - 1)
-                   for run in runs for name, count in run.uplink_bytes.items()}, why)
+
+    def bound_us(run: Site) -> float:
+        most = max(run.crossing.leaving(run.collective, run.bytes, site) for site in (0, 1))
+        return most * 8 / (payload_share * run.crossing.rate_bits_per_s) * 1e6
+
+    def formula(run: Site, name: str) -> float:
+        _, number, way = name.split()
+        site = int(number) if way == "out" else 1 - int(number)
+        return run.calls * run.crossing.leaving(run.collective, run.bytes, site) / payload_share
+
+    for crossing in dict.fromkeys(run.crossing for run in runs):
+        yield outcome(Goal("sites", f"{crossing.title}: physical bound / time", crossing.share, True, "x"),
+                      {f"{run.collective} {size_text(run.bytes)} {name}": bound_us(run) / us
+                       for run in runs if run.crossing == crossing for name, us in run.us.items()}, why)
+    if not runs:
+        yield outcome(Goal("sites", "two sites: physical bound / time", 0.9, True, "x"), {}, why)
+    yield outcome(Goal("sites", "two sites: time of the flat ring / time", SITES_RING_SHARE, True, "x"),
+                  {run.title: run.ring_us / run.us["out of place"] for run in runs if run.ring_us is not None}, why)
+    yield outcome(Goal("sites", "two sites: interface counters' distance from the formula", SITES_COUNTER_SHARE, False, ""),
+                  {f"{run.title} {name}": abs(count / formula(run, name) - 1) for run in runs for name, count in run.uplink_bytes.items()}, why)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ line is wrong; 130 interrupted."""
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -26,9 +27,13 @@ PARTS = ("speed", "budgets", "memory", "sites", "codec")
 # What the budgets are read from, with the benchmarks that matter.
 BENCHES = {"dispatch_bench": "dispatch/one_rank/in_place", "exec_bench": "(steps|kernel)/(copy|reduce)", "plan_bench": "build/[a-z_]+/[a-z_]+/4096$"}
 LIMIT_S = 120
-SITE_SIZES = (4 << 20, 16 << 20)
-SITE_ITERATIONS = 3
-SITE_RATE_BITS_PER_S, SITE_MTU_BYTES = 200_000_000, 1500
+SITE_MTU_BYTES = 1500
+SLOW_BITS_PER_S, FAST_BITS_PER_S = 200_000_000, 1_000_000_000
+# Where ranks of two sites call, and with how many bytes; with the first of these the flat ring is measured, too.
+CROSSINGS = {goals.Crossing("2x2", False, SLOW_BITS_PER_S, 0.9): (4 << 20, 64 << 20), goals.Crossing("2x2", False, FAST_BITS_PER_S, 0.75): (4 << 20, 64 << 20),
+             goals.Crossing("2x4", True, SLOW_BITS_PER_S, 0.85): (4 << 20, 16 << 20), goals.Crossing("3+5", False, SLOW_BITS_PER_S, 0.85): (4 << 20, 16 << 20)}
+CROSSING_SWEEPS = {"allreduce": "all_reduce_perf", "reduce_scatter": "reduce_scatter_perf", "allgather": "all_gather_perf"}
+SITE_ITERATIONS = 2
 
 
 def speed(place: Place, rounds: int) -> tuple[list[goals.Outcome], list[str]]:
@@ -56,26 +61,30 @@ def memory(place: Place) -> list[goals.Outcome]:
     return list(goals.growth(lines))
 
 
-def run_on_sites(place: Place, size: int) -> goals.Site | str:
+def run_on_sites(place: Place, crossing: goals.Crossing, collective: str, size: int, forced: str = "") -> goals.Site | str:
     """The run, or why there is none."""
-    run = run_sweep(place, "2x2", ["--rate", str(SITE_RATE_BITS_PER_S), "--mtu", str(SITE_MTU_BYTES)],
-                    ["all_reduce_perf", "-b", str(size), "-e", str(size), "-n", str(SITE_ITERATIONS), "-w", "1", "-c", "1", "-a", "3"], LIMIT_S)
+    link = ["--rate", str(crossing.rate_bits_per_s), "--mtu", str(SITE_MTU_BYTES), *(["--cyclic"] if crossing.cyclic else [])]
+    algorithm = ["env", f"ISTHMUS_ALGO={collective}:{forced}"] if forced else []
+    run = run_sweep(place, crossing.layout, link, [*algorithm, CROSSING_SWEEPS[collective], "-b", str(size), "-e", str(size),
+                                                   "-n", str(SITE_ITERATIONS), "-w", "1", "-c", "1", "-a", "3"], LIMIT_S)
     if isinstance(run, str):
         return run
     times = {title: run.row[half]["time"] for half, title in (("out_of_place", "out of place"), ("in_place", "in place"))}
-    return goals.Site(size, run.calls, times, run.uplink_bytes)
+    return goals.Site(crossing, collective, size, run.calls, times, run.uplink_bytes)
 
 
 def sites(place: Place) -> list[goals.Outcome]:
-    runs, why = [], ""
-    for size in SITE_SIZES:
-        progress(f"sites: allreduce of {size} bytes")
-        run = run_on_sites(place, size)
-        if isinstance(run, str):
-            why = run
-            break
-        runs.append(run)
-    return list(goals.sites(runs, why, SITE_RATE_BITS_PER_S, SITE_MTU_BYTES))
+    runs: list[goals.Site] = []
+    for crossing, sizes in CROSSINGS.items():
+        for collective in CROSSING_SWEEPS:
+            for size in sizes:
+                progress(f"sites: {collective} of {size} bytes, {crossing.title}")
+                run = run_on_sites(place, crossing, collective, size)
+                ring = run_on_sites(place, crossing, collective, size, "ring") if size == sizes[0] else None
+                if isinstance(run, str) or isinstance(ring, str):
+                    return list(goals.sites([], run if isinstance(run, str) else str(ring), SITE_MTU_BYTES))
+                runs.append(run if ring is None else dataclasses.replace(run, ring_us=ring.us["out of place"]))
+    return list(goals.sites(runs, "", SITE_MTU_BYTES))
 
 
 def part(word: str) -> str:

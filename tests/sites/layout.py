@@ -4,6 +4,7 @@ fabric.py and sites.py. Parsing fails with ValueError and a text for the user.""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
 MAX_SITES, MAX_HOSTS = 16, 64
@@ -112,6 +113,12 @@ def parse_size(text: str) -> int:
 
 def sites_of(hosts: list[Host]) -> list[int]:
     return sorted({host.site for host in hosts})
+
+
+def around_sites(hosts: list[Host]) -> list[Host]:
+    """One host of each site in turn, while there are any."""
+    by_site = [[host for host in hosts if host.site == site] for site in sites_of(hosts)]
+    return [host for turn in itertools.zip_longest(*by_site) for host in turn if host is not None]
 
 
 def hosts_file(hosts: list[Host]) -> str:

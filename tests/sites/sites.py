@@ -34,7 +34,7 @@ import traceback
 import formula
 from emulator import Emulator
 from fabric import Counters, Fabric, enter_command, has_netem
-from layout import Host, Link, linkemu_mtu, parse_duration, parse_layout, parse_rate, parse_share, parse_size, sites_of
+from layout import around_sites, Host, Link, linkemu_mtu, parse_duration, parse_layout, parse_rate, parse_share, parse_size, sites_of
 
 HOLDERS = "ISTHMUS_RUN_SITES"  # tells --enter which process holds which host, and its site: h0=12@0,h1=15@1
 SITE = "ISTHMUS_SITE"  # tells a rank which building it is in
@@ -92,6 +92,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--congestion", default="cubic", help="congestion control; '' for the system's (cubic)")
     parser.add_argument("--ranks-per-host", type=int, default=1, help="ranks that every host gets (1)")
     parser.add_argument("--timeout", type=float, default=600, help="seconds (600)")
+    parser.add_argument("--cyclic", action="store_true", help="ranks go around the sites, so that neighbours are at different ones")
     parser.add_argument("--bare", action="store_true", help="run the program once, beside the hosts")
     parser.add_argument("program", nargs="+", metavar="PROGRAM", help="with its arguments, after --")
     mark = words.index("--") if "--" in words else len(words)
@@ -128,7 +129,8 @@ def command_for(options: argparse.Namespace, links: str) -> list[str]:
     launcher = shutil.which("isthmus")
     if launcher is None:
         sys.exit("sites: the isthmus tool is not on PATH; ./dev sites puts it there")
-    places = ",".join(f"{host.name}:{options.ranks_per_host}" for host in options.hosts)
+    hosts = around_sites(options.hosts) if options.cyclic else options.hosts
+    places = ",".join(f"{host.name}:{options.ranks_per_host}" for host in hosts)
     program = shutil.which(options.program[0]) or options.program[0]
     return [launcher, "run", "--hosts", places, "--agent", agent + " {host}", "--", program, *options.program[1:]]
 

@@ -15,7 +15,7 @@ import sys
 import time
 import unittest
 
-from layout import Link, linkemu_mtu, parse_duration, parse_layout, parse_rate, parse_share, parse_size
+from layout import Link, around_sites, linkemu_mtu, parse_duration, parse_layout, parse_rate, parse_share, parse_size
 from on_host import SITES, start_on, supported, take
 from sites import EXIT_TIMEOUT, EXIT_UNSUPPORTED
 
@@ -101,6 +101,7 @@ class Values(unittest.TestCase):
         self.assertEqual([(h.name, h.site, h.address) for h in parse_layout("2x2")],
                          [("h0", 0, "10.77.0.1"), ("h1", 0, "10.77.0.2"), ("h2", 1, "10.77.1.1"), ("h3", 1, "10.77.1.2")])
         self.assertEqual([h.site for h in parse_layout("3+1")], [0, 0, 0, 1])
+        self.assertEqual([h.name for h in around_sites(parse_layout("3+1"))], ["h0", "h3", "h1", "h2"])
         for wrong in ("", "x", "0x2", "2x0", "17x1", "2x33", "2+", "a+1"):
             self.assertRaises(ValueError, parse_layout, wrong)
 
