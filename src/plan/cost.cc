@@ -244,8 +244,25 @@ class CostWalk {
   [[nodiscard]] TimeNs compute_ns(Walk::At at) const {
     const StepKind kind = walk_.step(at).kind;
     if (kind == StepKind::send || kind == StepKind::recv) return 0;  // messages without bytes
+    if (const double rate = codec_rate(at); rate > 0) return transfer_ns(walk_.elements(walk_.step(at)) * element_size_, rate);
     const bool copies = kind == StepKind::copy || kind == StepKind::map;
     return transfer_ns(bytes_of(at), copies ? model_.copy_bytes_per_s : model_.reduce_bytes_per_s);
+  }
+
+  /// 0: the step does nothing to encodings, or what that costs is not known. Measuring costs what encoding is said to cost with it.
+  [[nodiscard]] double codec_rate(Walk::At at) const {
+    switch (walk_.step(at).kind) {
+      case StepKind::encode:
+        return model_.codec.encode_bytes_per_s;
+      case StepKind::accumulate:
+        return model_.codec.accumulate_bytes_per_s;
+      case StepKind::recv_reduce:
+        return adds_encodings(at) ? model_.codec.accumulate_bytes_per_s : 0;
+      case StepKind::decode:
+        return model_.codec.decode_bytes_per_s;
+      default:
+        return 0;
+    }
   }
 
   void note(Walk::At at, TimeNs begin, TimeNs end) {

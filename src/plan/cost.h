@@ -38,9 +38,17 @@ struct SharedLink {
   LinkCost cost;   ///< besides the pair's own link, through which the bytes go at the same time
 };
 
+/// What a codec's steps cost, in bytes of the elements as they are; 0: as reducing does.
+struct CodecCost {
+  double encode_bytes_per_s = 0;  ///< with measuring
+  double accumulate_bytes_per_s = 0;
+  double decode_bytes_per_s = 0;
+};
+
 struct CostModel {
   std::function<LinkCost(int from, int to)> link;  ///< by communicator rank; one transfer at a time per directed pair
-  double reduce_bytes_per_s = 0;                   ///< reduce, apply and codec steps
+  double reduce_bytes_per_s = 0;                   ///< reduce and apply steps, and codec steps without a rate of their own
+  CodecCost codec;                                 ///< of steps on encodings
   double copy_bytes_per_s = 0;                     ///< copy and map steps
   TimeNs step_ns = 0;                              ///< every step at its rank, which does one thing at a time
   /// Optional: what else that pair's messages go through, valid until the next call. The two directions of an uplink need different ids.

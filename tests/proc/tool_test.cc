@@ -87,7 +87,7 @@ TEST(Tool, NamesAWrongCommandAndThoseThatThereAre) {
   for (const Case& one :
        {Case{{"nonsense"}, "there is no command 'isthmus nonsense'; known are: run, settings, algorithms, plan"},
         Case{{"rnu", "-n", "2"}, "no command 'isthmus rnu'; did you mean 'run'?"}, Case{{"--bogus"}, "no option '--bogus'"},
-        Case{{}, "'isthmus' needs a command; known are: run,"}, Case{{"plan"}, "'isthmus plan' needs a command; known are: show;"},
+        Case{{}, "'isthmus' needs a command; known are: run,"}, Case{{"plan"}, "'isthmus plan' needs a command; known are: make, show;"},
         Case{{"plan", "shwo"}, "no command 'isthmus plan shwo'; did you mean 'show'?"},
         Case{{"help", "setings"}, "did you mean 'settings'?"}, Case{{"plan", "show", "allreduce:rnig"}, "but there is 'allreduce:ring'"}}) {
     const Ended ended = tool(one.words);
