@@ -59,6 +59,7 @@ int32_t port_of(Port port, int32_t ranks, int from, int to) {
 
 plan::CostModel model_of(const Machine& machine, int32_t ranks) {
   std::vector<plan::SharedLink> ports;
+  ports.reserve(static_cast<size_t>(ranks));
   for (int32_t id = 0; id < ranks; ++id) ports.push_back({.id = id, .cost = machine.port_cost});
   const auto shared = [port = machine.port, ranks, ports = std::move(ports)](int from, int to) {
     const int32_t id = port_of(port, ranks, from, to);

@@ -265,6 +265,10 @@ class CostWalk {
     }
   }
 
+  [[nodiscard]] bool adds_encodings(Walk::At at) const {
+    return walk_.world()[at.plan].regions[walk_.step(at).dst().region].layout == Layout::encoded;
+  }
+
   void note(Walk::At at, TimeNs begin, TimeNs end) {
     if (with_times_) cost_.times.push_back({.rank = walk_.world()[at.plan].rank, .step = at.step, .begin_ns = begin, .end_ns = end});
   }

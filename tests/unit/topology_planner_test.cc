@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/registry.h"
+#include "topology/planner/codec_worth.h"
 #include "topology/planner/explain.h"
 #include "topology/planner/tuner_csv.h"
 
@@ -284,6 +285,39 @@ TEST(Explain, WhatFlipsTheChoiceDoes) {
     Pricer pricer(then, UINT64_MAX);
     EXPECT_EQ(pricer.best(Collective::allreduce, kBytes, {}, 0)->front().choice.algorithm, flip.choice.algorithm);
   }
+}
+
+TEST(CodecWorth, PaysBelowItsBreakEvenOnly) {
+  codec::Codecs codecs;
+  const codec::Named& thc = **codecs.get("thc:b=4", 2);
+  constexpr uint64_t kBytes = 16 << 20;
+  const Scene slow = scene_of("2x1", two_speeds());
+  const auto worth = worth_of(slow, Collective::allreduce, kBytes, thc);
+  ASSERT_TRUE(worth.ok()) << worth.status().text();
+  EXPECT_EQ(worth->rate_bytes_per_s, kUplink);
+  // 64 bits an element exact, 12 through the codec, and its arithmetic
+  EXPECT_NEAR(static_cast<double>(worth->exact.time_ns) / static_cast<double>(worth->coded.time_ns), 5.0, 0.5);
+  ASSERT_GT(worth->break_even, 1.5);
+  ASSERT_LT(worth->break_even, 1000);
+  const auto times_at = [&](double factor) {
+    Profile profile = two_speeds();
+    for (LinkFacts& link : profile.links) {
+      if (link.within) continue;
+      for (uint64_t* rate : {&link.stream_bytes_per_s, &link.port_bytes_per_s, &link.cut_bytes_per_s}) {
+        *rate = static_cast<uint64_t>(static_cast<double>(*rate) * factor);
+      }
+    }
+    const auto then = worth_of(scene_of("2x1", profile), Collective::allreduce, kBytes, thc);
+    return static_cast<double>(then->exact.time_ns) / static_cast<double>(then->coded.time_ns);
+  };
+  EXPECT_GT(times_at(worth->break_even / 1.25), 1);
+  EXPECT_LT(times_at(worth->break_even * 1.25), 1);
+}
+
+TEST(CodecWorth, SaysWhereNoAlgorithmCanUseIt) {
+  codec::Codecs codecs;
+  const auto worth = worth_of(scene_of("2x1", two_speeds()), Collective::allgather, 1 << 20, **codecs.get("thc:b=4", 2));
+  EXPECT_THAT(worth.status().text(), HasSubstr("allgather has no algorithm for codec thc"));
 }
 
 // --- NCCL's tuner tables -----------------------------------------------------------------------------------------------------------------

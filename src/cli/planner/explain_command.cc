@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/planner/inputs.h"
+#include "topology/planner/codec_worth.h"
 #include "topology/planner/explain.h"
 
 namespace isthmus::cli {
@@ -15,7 +16,7 @@ namespace {
 
 struct Words {
   SceneWords scene;
-  std::string collective, bytes, plan;
+  std::string collective, bytes, plan, codec;
   bool json = false;
 };
 
@@ -53,7 +54,15 @@ Status explain(const Words& words) {
   }
   ISTHMUS_ASSIGN(const topology::Explanation explanation,
                  topology::explain(scene, collective, bytes, chosen, topology::SearchOptions().hysteresis));
-  fmt::print("{}", words.json ? topology::to_json(explanation) : topology::to_text(explanation, std::time(nullptr)));
+  std::string worth;
+  if (!words.codec.empty()) {
+    codec::Codecs codecs;
+    ISTHMUS_ASSIGN(const codec::Named* named, codecs.get(words.codec, static_cast<uint32_t>(scene.ranks())));
+    if (named->codec == nullptr) return invalid_argument("--codec none: that is the call that is explained anyway");
+    ISTHMUS_ASSIGN(const topology::CodecWorth found, topology::worth_of(scene, collective, bytes, *named));
+    worth = topology::to_text(found);
+  }
+  fmt::print("{}", words.json ? topology::to_json(explanation) : topology::to_text(explanation, std::time(nullptr)) + worth);
   return {};
 }
 
@@ -66,6 +75,7 @@ void add_explain(CLI::App& app, Outcome& outcome) {
   command->add_option("bytes", words->bytes, "Size of the larger buffer: 4096, 256K, 64M")->required();
   add_scene_options(*command, words->scene, true);
   command->add_option("--plan", words->plan, "A plan file whose choice is to be explained");
+  command->add_option("--codec", words->codec, "Also says what the call gains through a codec, and up to which rate: thc:b=4, bf16...");
   command->add_flag("--json", words->json, "As JSON");
   command->footer(std::string(kFooter));
   command->callback([words, &outcome] {

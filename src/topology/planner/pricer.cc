@@ -13,6 +13,9 @@ namespace {
 
 using collectives::Choice;
 
+/// Cells of calls with codecs are not cut smaller: some groups of the codec.
+constexpr uint64_t kLeastCodedBytes = 64 << 10;
+
 /// Worlds with more messages than this are not built to see how many steps they have.
 constexpr uint64_t kMostWorldSteps = 400'000;
 
@@ -32,23 +35,28 @@ struct Pricer::Worlds {
   std::map<std::pair<const plan::Algorithm*, uint32_t>, World> built;
 };
 
-Pricer::Pricer(const Scene& scene, uint64_t most_events)
-    : scene_(scene), formulas_(scene), most_events_(most_events), worlds_(std::make_unique<Worlds>()) {}
+Pricer::Pricer(const Scene& scene, uint64_t most_events, const codec::Named* codec)
+    : scene_(scene), formulas_(scene), most_events_(most_events), codec_(codec), worlds_(std::make_unique<Worlds>()) {}
 
 Pricer::~Pricer() = default;
 
 std::vector<Choice> Pricer::candidates(Collective collective, uint64_t bytes) const {
   std::vector<Choice> result;
   const bool several_sites = scene_.layout().count(Level::building) > 1;
-  for (const plan::Algorithm* algorithm : collectives::registry()) {
+  for (const plan::Algorithm* algorithm : codec_ == nullptr ? collectives::registry() : collectives::compressed_registry()) {
     if (algorithm->collective != collective || !serves(*algorithm, scene_.ranks())) continue;
     if (algorithm->needs.by_site && !several_sites) continue;
+    if (codec_ != nullptr && !codes_with(*algorithm, *codec_->codec)) continue;
     for (uint32_t segments = 1; collectives::allows_segments(*algorithm, segments); segments *= 2) {
       result.push_back({algorithm, segments});
-      if (formulas_.finest(result.back(), bytes)) break;
+      if (codec_ == nullptr ? formulas_.finest(result.back(), bytes) : finest_coded(segments, bytes)) break;
     }
   }
   return result;
+}
+
+bool Pricer::finest_coded(uint32_t segments, uint64_t bytes) const {
+  return uint64_t{segments} * static_cast<uint64_t>(scene_.ranks()) * kLeastCodedBytes >= bytes;
 }
 
 Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
@@ -60,6 +68,7 @@ Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
       .group = {.ranks = {}, .size = scene_.ranks()},
       .root = is_rooted(collective) ? 0 : -1,
       .segments = choice.segments,
+      .codec = codec_ == nullptr ? nullptr : codec_->codec,
       .sites = scene_.layout().count(Level::building) > 1 ? std::span(scene_.layout().sites()) : std::span<const int32_t>()};
   for (; shape.group.position < scene_.ranks(); ++shape.group.position) {
     ISTHMUS_ASSIGN(plan::Plan plan, plan::build(*choice.algorithm, shape));
@@ -81,8 +90,8 @@ Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
   if (events_ >= most_events_) return price;
   ISTHMUS_ASSIGN(const std::vector<plan::Plan>* world, world_of(choice));
   if (world->size() < static_cast<size_t>(scene_.ranks())) return price;
-  ISTHMUS_ASSIGN(const plan::Cost cost,
-                 plan::cost(*world, formulas_.elements_of(choice.algorithm->collective, bytes), Formulas::kElementBytes, scene_.model()));
+  ISTHMUS_ASSIGN(const plan::Cost cost, plan::cost(*world, formulas_.elements_of(choice.algorithm->collective, bytes),
+                                                   Formulas::kElementBytes, scene_.model(codec_)));
   events_ += worlds_->built[{choice.algorithm, choice.segments}].steps;
   ++walks_;
   price.time_ns = cost.total_ns;

@@ -197,6 +197,7 @@ Profile prior_profile() {
                    link(std::nullopt, 5 * kMillisecondNs, 4'000, 120 * kMega, 1100 * kMega)};
   profile.machine = {.reduce_bytes_per_s = 5000 * kMega, .copy_bytes_per_s = 6000 * kMega, .step_ns = 30, .codecs = {}};
   profile.machine.confidence = Confidence::prior;
+  profile.machine.codecs = {{"thc", 2800 * kMega, 30'000 * kMega, 5500 * kMega}, {"bf16", 4000 * kMega, 4000 * kMega, 8000 * kMega}};
   return profile;
 }
 

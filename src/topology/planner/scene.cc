@@ -51,14 +51,21 @@ std::span<const plan::SharedLink> Scene::shared(int32_t from, int32_t to) const 
   return answer_;
 }
 
-plan::CostModel Scene::model() const {
-  return {.link = [this](int from, int to) { return link(from, to); },
-          .reduce_bytes_per_s = static_cast<double>(profile_->machine.reduce_bytes_per_s),
-          .copy_bytes_per_s = static_cast<double>(profile_->machine.copy_bytes_per_s),
-          .step_ns = profile_->machine.step_ns,
-          .shared = [this](int from, int to) { return shared(from, to); },
-          .hosts = layout_->hosts(),
-          .cpus_of_hosts = cpus_};
+plan::CostModel Scene::model(const codec::Named* codec) const {
+  plan::CostModel model{.link = [this](int from, int to) { return link(from, to); },
+                        .reduce_bytes_per_s = static_cast<double>(profile_->machine.reduce_bytes_per_s),
+                        .copy_bytes_per_s = static_cast<double>(profile_->machine.copy_bytes_per_s),
+                        .step_ns = profile_->machine.step_ns,
+                        .shared = [this](int from, int to) { return shared(from, to); },
+                        .hosts = layout_->hosts(),
+                        .cpus_of_hosts = cpus_};
+  for (const CodecFacts& facts : profile_->machine.codecs) {
+    if (codec == nullptr || facts.name != codec->text) continue;
+    model.codec = {.encode_bytes_per_s = static_cast<double>(facts.encode_bytes_per_s),
+                   .accumulate_bytes_per_s = static_cast<double>(facts.accumulate_bytes_per_s),
+                   .decode_bytes_per_s = static_cast<double>(facts.decode_bytes_per_s)};
+  }
+  return model;
 }
 
 Scene::Pair Scene::pair_of(int32_t from, int32_t to) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "codec/named.h"
 #include "plan/cost.h"
 #include "topology/planner/layout.h"
 #include "topology/planner/profile.h"
@@ -29,8 +30,8 @@ class Scene {
   [[nodiscard]] plan::LinkCost link(int32_t from, int32_t to) const;
   /// What else they go through; valid until the next call.
   [[nodiscard]] std::span<const plan::SharedLink> shared(int32_t from, int32_t to) const;
-  /// For walks over plans of all ranks. Refers to the scene.
-  [[nodiscard]] plan::CostModel model() const;
+  /// For walks over plans of all ranks, of calls that travel as `codec` if one is given. Refers to the scene.
+  [[nodiscard]] plan::CostModel model(const codec::Named* codec = nullptr) const;
 
  private:
   Scene() = default;

@@ -17,8 +17,8 @@ constexpr int kStride = 3;
 
 class IntervalSearch {
  public:
-  IntervalSearch(const Scene& scene, const SearchOptions& options, Collective collective, Pricer& pricer)
-      : scene_(scene), options_(options), collective_(collective), pricer_(pricer) {}
+  IntervalSearch(const SearchOptions& options, Collective collective, Pricer& pricer)
+      : options_(options), collective_(collective), pricer_(pricer) {}
 
   Result<std::vector<Interval>> run() {
     ISTHMUS_ASSIGN(Interval first, decide(options_.least_bytes, Choice()));
@@ -88,7 +88,6 @@ class IntervalSearch {
     interval.min_bytes = min_bytes;
   }
 
-  const Scene& scene_;
   const SearchOptions& options_;
   Collective collective_;
   Pricer& pricer_;
@@ -147,7 +146,7 @@ Result<std::vector<Interval>> search(const Scene& scene, const SearchOptions& op
   if (scene.ranks() < 2) return intervals;
   Pricer pricer(scene, options.most_events);
   for (const Collective collective : options.collectives) {
-    ISTHMUS_ASSIGN(const std::vector<Interval> found, IntervalSearch(scene, options, collective, pricer).run());
+    ISTHMUS_ASSIGN(const std::vector<Interval> found, IntervalSearch(options, collective, pricer).run());
     intervals.insert(intervals.end(), found.begin(), found.end());
   }
   for (const Pin& pin : options.pins) intervals = with_pin(intervals, pin);

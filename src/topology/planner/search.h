@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "codec/named.h"
 #include "collectives/select.h"
 #include "topology/planner/formulas.h"
 #include "topology/planner/scene.h"
@@ -61,8 +62,8 @@ struct SearchOptions {
 /// Prices candidates of one job; keeps their plans.
 class Pricer {
  public:
-  /// `scene` must outlive the pricer.
-  Pricer(const Scene& scene, uint64_t most_events);
+  /// `scene` and `codec` must outlive the pricer. With a codec it prices calls that travel as it, of which there are no closed forms.
+  Pricer(const Scene& scene, uint64_t most_events, const codec::Named* codec = nullptr);
   ~Pricer();
   Pricer(const Pricer&) = delete;
   Pricer& operator=(const Pricer&) = delete;
@@ -78,12 +79,14 @@ class Pricer {
   [[nodiscard]] uint64_t walks() const { return walks_; }
 
  private:
+  [[nodiscard]] bool finest_coded(uint32_t segments, uint64_t bytes) const;
   struct Worlds;
   Result<const std::vector<plan::Plan>*> world_of(const collectives::Choice& choice);
 
   const Scene& scene_;
   Formulas formulas_;
   uint64_t most_events_;
+  const codec::Named* codec_;
   uint64_t events_ = 0, walks_ = 0;
   std::map<std::tuple<const plan::Algorithm*, uint32_t, uint64_t>, Price> prices_;  ///< by algorithm, segments, bytes
   std::unique_ptr<Worlds> worlds_;
