@@ -76,7 +76,7 @@ struct Form {
 
   HWY_INLINE Form(const codec::Thc& thc, uint32_t room) : width(thc.width(room)), looked_up(room <= 1 && !thc.uniform) {}
 
-  HWY_INLINE void read(Unit& unit, const uint8_t* src, const Tables& tables) const {
+  HWY_INLINE void read(Unit& unit, const uint8_t* src, ByteVector table) const {
     unpack_byte(unit.low, src, width);
     if (width > 8) {
       unpack_byte(unit.high, src + 64, width - 8);
@@ -86,7 +86,7 @@ struct Form {
     if (!looked_up) return;
     const ByteTag<> d;
     for (uint32_t i = 0; i < kUnit; i += HWY_MAX_BYTES) {
-      hn::Store(hn::TableLookupBytes(tables.table, hn::Load(d, unit.low + i)), d, unit.low + i);
+      hn::Store(hn::TableLookupBytes(table, hn::Load(d, unit.low + i)), d, unit.low + i);
     }
   }
   HWY_INLINE void write(uint8_t* dst, const Unit& unit) const {
@@ -97,53 +97,49 @@ struct Form {
 
 // --- encoding ------------------------------------------------------------------------------------------------------------------
 
-/// 4-bit values of one unit, a byte each, to its only plane.
-HWY_INLINE void store_nibbles(uint8_t* dst, const ByteVector* k) {
+/// 4-bit values of one unit, a byte each in fixed point's order, to its only plane.
+HWY_INLINE void store_nibbles(uint8_t* dst, const ByteVector* k, const ByteMoves& moves) {
   const ByteTag<> d8;
   if constexpr (kUnitVectors == 1) {
     const hn::Half<ByteTag<>> half;
-    hn::StoreU(hn::Or(hn::LowerHalf(half, k[0]), shift_bytes(hn::UpperHalf(half, k[0]), 4)), half, dst);
+    const ByteVector stored = moves.stored(k[0]);
+    hn::StoreU(hn::Or(hn::LowerHalf(half, stored), shift_bytes(hn::UpperHalf(half, stored), 4)), half, dst);
   } else {
     ISTHMUS_UNROLL for (uint32_t j = 0; j < kUnitVectors / 2; ++j) {
-      hn::StoreU(hn::Or(k[j], shift_bytes(k[j + kUnitVectors / 2], 4)), d8, dst + j * HWY_MAX_BYTES);
+      hn::StoreU(moves.stored(hn::Or(k[j], shift_bytes(k[j + kUnitVectors / 2], 4))), d8, dst + j * HWY_MAX_BYTES);
     }
   }
 }
 
-/// `from`: fixed point as join_units leaves it. index(even, odd, k): a quantiser of simd_thc_quantise.h.
-template <class Index>
+/// `from`: fixed point as join_units leaves it. `index`: a quantiser of simd_thc_quantise.h. finish(k): what becomes of a vector of
+/// indices.
+template <class Index, class Finish>
 HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const int16_t* from, const CodecKey& key, const ThcPlace& place,
-                               const ThcQuantiser& q, const float* next, const Index& index) {
-  const WordTag d32;
+                               const ThcQuantiser& q, const float* next, const Index& index, const Finish& finish) {
   const ByteTag<> d8;
   const Tiles tiles(key.seed, q.counter);
-  const Coordinates coordinates(q);
   HWY_ALIGN uint32_t words[kTileWords];
   Unit unit;
   clear(unit.high);
-  for (uint32_t at = 0; at < place.elements; at += kUnit) {
+  for (uint32_t at = 0; at < place.elements;) {
     const uint64_t position = place.position + at;
-    if (at == 0 || position % kDitherTile == 0) tiles.make(words, position / kDitherTile);
-    const uint32_t* random = words + position % kDitherTile / 4;
-    for (uint32_t i = 0; i < kUnit; i += 16) hwy::Prefetch(next + at + i);
-    ByteVector k[kUnitVectors];
-    ISTHMUS_UNROLL for (uint32_t first = 0; first < kUnitVectors; first += kTogether) {
-      UnsignedShortVector even[kTogether], odd[kTogether];
-      ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
-        const int16_t* at_pair = from + at + 2 * (first + i) * kShorts;
-        even[i] = coordinates(at_pair);
-        odd[i] = coordinates(at_pair + kShorts);
-        k[first + i] = hn::BitCast(d8, hn::Load(d32, random + (first + i) * kLanes));
+    const auto skipped = static_cast<uint32_t>(position % kDitherTile);
+    const uint32_t left = place.elements - at, elements = kDitherTile - skipped < left ? kDitherTile - skipped : left;
+    tiles.make(words, position / kDitherTile);
+    for (uint32_t i = 0; i < elements; i += kUnit) {
+      ISTHMUS_UNROLL for (uint32_t line = 0; line < kUnit; line += 16) hwy::Prefetch(next + at + i + line);
+      UnitBytes k;
+      index(k, from + at + i, words + (skipped + i) / 4);
+      ISTHMUS_UNROLL for (uint32_t v = 0; v < kUnitVectors; ++v) k[v] = finish(k[v]);
+      if (form.width == 4) {
+        store_nibbles(dst, k, index.moves());
+      } else {
+        ISTHMUS_UNROLL for (uint32_t v = 0; v < kUnitVectors; ++v) hn::Store(index.moves().stored(k[v]), d8, unit.low + v * HWY_MAX_BYTES);
+        form.write(dst, unit);
       }
-      index(even, odd, k + first);
+      dst += 8 * form.width;
     }
-    if (form.width == 4) {
-      store_nibbles(dst, k);
-    } else {
-      ISTHMUS_UNROLL for (uint32_t i = 0; i < kUnitVectors; ++i) hn::Store(k[i], d8, unit.low + i * HWY_MAX_BYTES);
-      form.write(dst, unit);
-    }
-    dst += 8 * form.width;
+    at += elements;
   }
 }
 
@@ -151,20 +147,23 @@ HWY_INLINE void quantise_units(uint8_t* dst, const Form& form, const int16_t* fr
 inline void quantise(uint8_t* dst, uint32_t room, const int16_t* from, const codec::Thc& thc, const CodecKey& key, const ThcPlace& place,
                      const ThcQuantiser& q, const float* next) {
   const Form form(thc, room);
-  if (thc.uniform) return quantise_units(dst, form, from, key, place, q, next, IdentityQuantiser(q.stratum));
-  const Tables tables(thc);
+  const auto as_it_is = [](ByteVector k) HWY_ATTR { return k; };
+  if (thc.uniform) return quantise_units(dst, form, from, key, place, q, next, IdentityQuantiser(q), as_it_is);
   const auto run = [&](const auto& index) HWY_ATTR {
-    if (room <= 1) return quantise_units(dst, form, from, key, place, q, next, index);
-    quantise_units(dst, form, from, key, place, q, next,
-                   [&](const UnsignedShortVector* even, const UnsignedShortVector* odd, ByteVector* k) HWY_ATTR {
-                     index(even, odd, k);
-                     ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) k[i] = hn::TableLookupBytes(tables.table, k[i]);
-                   });
+    if (room <= 1) return quantise_units(dst, form, from, key, place, q, next, index, as_it_is);
+    const ByteVector table = table_of(thc);
+    quantise_units(dst, form, from, key, place, q, next, index, [=](ByteVector k) HWY_ATTR { return hn::TableLookupBytes(table, k); });
   };
-  if (thc.search.direct) return run(TableQuantiser<0>(tables, thc.search, q.stratum));
-  if (thc.search.steps <= 1) return run(TableQuantiser<1>(tables, thc.search, q.stratum));
-  if (thc.search.steps <= 2) return run(TableQuantiser<2>(tables, thc.search, q.stratum));
-  run(TableQuantiser<codec::ThcSearch::kMostSteps>(tables, thc.search, q.stratum));
+  const auto run_steps = [&]<Reach kReach>() HWY_ATTR {
+    if (thc.search.direct) return run(TableQuantiser<0, kReach>(thc, q));
+    if (thc.search.steps <= 1) return run(TableQuantiser<1, kReach>(thc, q));
+    if (thc.search.steps <= 2) return run(TableQuantiser<2, kReach>(thc, q));
+    run(TableQuantiser<codec::ThcSearch::kMostSteps, kReach>(thc, q));
+  };
+  const Reach reach = reach_of(q);
+  if (reach == Reach::whole) return run_steps.template operator()<Reach::whole>();
+  if (reach == Reach::near) return run_steps.template operator()<Reach::near>();
+  run_steps.template operator()<Reach::far>();
 }
 
 inline void encode(uint8_t* dst, uint32_t room, const float* from, float* work, const codec::Thc& thc, const CodecKey& key,
@@ -216,7 +215,7 @@ HWY_INLINE void add_units(Unit& a, const Unit& b) {
 
 inline void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a_room, const uint8_t* b, uint32_t b_room, size_t units,
                        const codec::Thc& thc) {
-  const Tables tables(thc);
+  const ByteVector table = table_of(thc);
   const Form to(thc, room), mine(thc, a_room), other(thc, b_room);
   const bool nibbles = thc.config.bits == 4 && to.width == 8;
   if (nibbles && mine.width == 8 && b_room == 1) return add_nibbles(dst, a, b, units, thc);
@@ -226,8 +225,8 @@ inline void accumulate(uint8_t* dst, uint32_t room, const uint8_t* a, uint32_t a
   Unit left[kBatch], right[kBatch];
   while (units > 0) {
     const size_t batch = units < kBatch ? units : kBatch;
-    for (size_t i = 0; i < batch; ++i) mine.read(left[i], a + i * 8 * mine.width, tables);
-    for (size_t i = 0; i < batch; ++i) other.read(right[i], b + i * 8 * other.width, tables);
+    for (size_t i = 0; i < batch; ++i) mine.read(left[i], a + i * 8 * mine.width, table);
+    for (size_t i = 0; i < batch; ++i) other.read(right[i], b + i * 8 * other.width, table);
     for (size_t i = 0; i < batch; ++i) add_units(left[i], right[i]);
     for (size_t i = 0; i < batch; ++i) to.write(dst + i * 8 * to.width, left[i]);
     dst += batch * 8 * to.width;
@@ -262,7 +261,7 @@ HWY_INLINE void levels_of_bytes(float* to, const uint8_t* low, const uint8_t* hi
 inline void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summands, uint32_t elements, const codec::Thc& thc) {
   const DefaultFloatEnvironment environment(true);
   const Form form(thc, room);
-  const Tables tables(thc);
+  const ByteVector table = table_of(thc);
   const auto middle = hn::Set(hn::RebindToSigned<WordTag>(), static_cast<int32_t>(summands * thc.config.granularity));
   Unit unit;
   for (uint32_t at = 0; at < elements; at += kUnit, src += 8 * form.width) {
@@ -270,7 +269,7 @@ inline void levels(float* to, const uint8_t* src, uint32_t room, uint32_t summan
       levels_of_bytes(to + at, src, nullptr, middle);
       continue;
     }
-    form.read(unit, src, tables);
+    form.read(unit, src, table);
     levels_of_bytes(to + at, unit.low, form.width > 8 ? unit.high : nullptr, middle);
   }
 }

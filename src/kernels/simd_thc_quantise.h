@@ -38,19 +38,28 @@ HWY_INLINE V shift_bytes(V v, int left) {  // no bit leaves its byte to the left
   return hn::BitCast(d, left >= 0 ? hn::ShiftLeftSame(wide, left) : hn::ShiftRightSame(wide, -left));
 }
 
-/// Moves bytes within 16-bit numbers.
+/// Bytes of fixed point's order (even and odd bytes those of two vectors of it) and of storage order (thc_layout.h), in every 128 bits.
 class ByteMoves {
  public:
-  ByteMoves() {
-    HWY_ALIGN uint8_t up[16], down[16];
+  /// `upper`: even() and odd() make upper bytes, otherwise lower ones.
+  HWY_INLINE explicit ByteMoves(bool upper) {
+    HWY_ALIGN uint8_t order[5][16];
     for (uint8_t i = 0; i < 16; ++i) {
-      up[i] = i % 2 == 0 ? 0x80 : static_cast<uint8_t>(i - 1);
-      down[i] = i % 2 == 0 ? static_cast<uint8_t>(i + 1) : 0x80;
+      const bool odd = i % 2 != 0, wanted = odd == upper;
+      const auto place = static_cast<uint8_t>(4 * (i / 2 % 4) + i / 8 * 2);  // of the even byte of i's 16 bits
+      order[0][i] = odd ? static_cast<uint8_t>(i - 1) : 0x80;
+      order[1][i] = odd ? 0x80 : static_cast<uint8_t>(i + 1);
+      order[2][i] = wanted ? place : 0x80;
+      order[3][i] = wanted ? static_cast<uint8_t>(place + 1) : 0x80;
+      order[4][i] = static_cast<uint8_t>(2 * (i / 4 + i % 4 / 2 * 4) + i % 2);
     }
-    up_ = hn::LoadDup128(ByteTag<>(), up);
-    down_ = hn::LoadDup128(ByteTag<>(), down);
+    up_ = hn::LoadDup128(ByteTag<>(), order[0]);
+    down_ = hn::LoadDup128(ByteTag<>(), order[1]);
+    even_ = hn::LoadDup128(ByteTag<>(), order[2]);
+    odd_ = hn::LoadDup128(ByteTag<>(), order[3]);
+    stored_ = hn::LoadDup128(ByteTag<>(), order[4]);
   }
-  /// v << 8 and v >> 8
+  /// 16-bit v << 8 and v >> 8
   template <class V>
   [[nodiscard]] HWY_INLINE V up(V v) const {
     return hn::BitCast(hn::DFromV<V>(), hn::TableLookupBytes(hn::BitCast(ByteTag<>(), v), up_));
@@ -59,23 +68,26 @@ class ByteMoves {
   [[nodiscard]] HWY_INLINE V down(V v) const {
     return hn::BitCast(hn::DFromV<V>(), hn::TableLookupBytes(hn::BitCast(ByteTag<>(), v), down_));
   }
+  /// Of bytes in storage order: what belongs to even and odd bytes, as the upper or lower bytes of 16 bits.
+  [[nodiscard]] HWY_INLINE UnsignedShortVector even(ByteVector v) const {
+    return hn::BitCast(UnsignedShortTag(), hn::TableLookupBytes(v, even_));
+  }
+  [[nodiscard]] HWY_INLINE UnsignedShortVector odd(ByteVector v) const {
+    return hn::BitCast(UnsignedShortTag(), hn::TableLookupBytes(v, odd_));
+  }
+  /// From fixed point's order to storage order.
+  [[nodiscard]] HWY_INLINE ByteVector stored(ByteVector v) const { return hn::TableLookupBytes(v, stored_); }
 
  private:
-  ByteVector up_, down_;
+  ByteVector up_, down_, even_, odd_, stored_;
 };
 
-/// The tables as every block of 16 bytes.
-struct Tables {
-  ByteVector table, gap;
-
-  HWY_INLINE explicit Tables(const codec::Thc& thc) {
-    HWY_ALIGN uint8_t bytes[32];
-    std::memcpy(bytes, &thc.table, 16);
-    std::memcpy(bytes + 16, &thc.gap, 16);
-    table = hn::LoadDup128(ByteTag<>(), bytes);
-    gap = hn::LoadDup128(ByteTag<>(), bytes + 16);
-  }
-};
+/// The table as every block of 16 bytes.
+HWY_INLINE ByteVector table_of(const codec::Thc& thc) {
+  HWY_ALIGN uint8_t bytes[16];
+  std::memcpy(bytes, &thc.table, 16);
+  return hn::LoadDup128(ByteTag<>(), bytes);
+}
 
 // --- rotation in fixed point ----------------------------------------------------------------------------------------------------
 //
@@ -182,30 +194,38 @@ HWY_INLINE void add_bits(int16_t* data, uint32_t elements, uint32_t bits, uint32
   }
 }
 
-/// Fixed point to coordinates, which quantisers take: in every 128 bits numbers of the two quarters in turn.
+/// How far fixed point reaches: is `far` where coordinates, or half of their last bit, may be beyond 16 bits with a sign; `whole`: not so,
+/// and it has no bits beyond theirs.
+enum class Reach { far, near, whole };
+
+HWY_INLINE Reach reach_of(const ThcQuantiser& q) {
+  const bool is_far = q.shift < 0 || (2 * q.middle << q.shift) + (1U << q.shift >> 1) > INT16_MAX;
+  return is_far ? Reach::far : q.shift == 0 ? Reach::whole : Reach::near;
+}
+
+/// Fixed point to coordinates, which quantisers take, in the order of fixed point. If not far, what is beyond the table's ends may stay
+/// there.
+template <Reach kReach>
 class Coordinates {
  public:
   HWY_INLINE explicit Coordinates(const ThcQuantiser& q) : shift_(q.shift > 0 ? q.shift : 0) {
     const uint32_t middle = q.middle << shift_;
     most_ = hn::Set(ShortTag(), static_cast<int16_t>(middle));
     least_ = hn::Neg(most_);
-    middle_ = hn::Set(UnsignedShortTag(), static_cast<uint16_t>(middle + (1U << shift_ >> 1)));
-    HWY_ALIGN uint8_t order[16];
-    for (uint8_t i = 0; i < 16; ++i) order[i] = static_cast<uint8_t>(i % 4 < 2 ? i / 4 * 2 + i % 2 : 8 + i / 4 * 2 + i % 2);
-    order_ = hn::LoadDup128(ByteTag<>(), order);
+    middle_ = hn::Set(ShortTag(), static_cast<int16_t>(middle + (1U << shift_ >> 1)));
   }
   [[nodiscard]] HWY_INLINE UnsignedShortVector operator()(const int16_t* from) const {
     const UnsignedShortTag d16;
-    const ShortVector clamped = hn::Min(hn::Max(hn::Load(ShortTag(), from), least_), most_);
-    const ByteVector turns = hn::TableLookupBytes(hn::BitCast(ByteTag<>(), clamped), order_);
-    return hn::ShiftRightSame(hn::Add(hn::BitCast(d16, turns), middle_), shift_);
+    const ShortVector v = hn::Load(ShortTag(), from);
+    if constexpr (kReach == Reach::whole) return hn::BitCast(d16, hn::SaturatedAdd(v, middle_));
+    if constexpr (kReach == Reach::near) return hn::BitCast(d16, hn::ShiftRightSame(hn::SaturatedAdd(v, middle_), shift_));
+    const ShortVector clamped = hn::Min(hn::Max(v, least_), most_);
+    return hn::ShiftRightSame(hn::BitCast(d16, hn::Add(clamped, middle_)), shift_);
   }
 
  private:
   int shift_;
-  ShortVector most_, least_;
-  UnsignedShortVector middle_;
-  ByteVector order_;
+  ShortVector most_, least_, middle_;
 };
 
 // --- quantising -----------------------------------------------------------------------------------------------------------------
@@ -220,68 +240,103 @@ HWY_INLINE bool has_vectors(const codec::Thc& thc) {
   return true;
 }
 
-/// Indices into tables. kSteps: those of the search, at least; 0 where it is direct.
-template <uint32_t kSteps>
+/// A unit's bytes, in fixed point's order.
+using UnitBytes = ByteVector[kUnitVectors];
+
+/// Indices into tables. kSteps: those of the search, at least; 0 where it is direct. If coordinates are not far, they are below 128, and
+/// signed.
+template <uint32_t kSteps, Reach kReach>
 class TableQuantiser {
  public:
-  HWY_INLINE TableQuantiser(const Tables& tables, const codec::ThcSearch& search, uint8_t stratum)
-      : tables_(tables),
-        low_(hn::LoadDup128(ByteTag<>(), search.low.data())),
-        high_(hn::LoadDup128(ByteTag<>(), search.high.data())),
-        cell_(hn::Set(ByteTag<>(), static_cast<uint8_t>(0xffU >> search.shift))),
-        bias_(hn::Set(ByteTag<>(), kSteps == 0 ? uint8_t{16} : uint8_t{0x80})),
-        stratum_(hn::Set(UnsignedShortTag(), static_cast<uint16_t>(stratum << 8 | 0x80))),
-        shift_(search.shift) {
-    ISTHMUS_UNROLL for (uint32_t step = 0; step < kSteps; ++step) last_[step] = hn::LoadDup128(ByteTag<>(), search.last[step].data());
+  HWY_INLINE TableQuantiser(const codec::Thc& thc, const ThcQuantiser& q)
+      : coordinates_(q),
+        moves_(true),
+        low_(hn::LoadDup128(ByteTag<>(), thc.search.low.data())),
+        high_(hn::LoadDup128(ByteTag<>(), thc.search.high.data())),
+        cell_(hn::Set(ByteTag<>(), static_cast<uint8_t>(0xffU >> thc.search.shift))),
+        most_(hn::Set(SignedTag(), static_cast<int8_t>(kNear ? thc.config.granularity : 0))),
+        stratum_(hn::Set(UnsignedShortTag(), static_cast<uint16_t>(q.stratum << 8 | 0x80))),
+        shift_(thc.search.shift) {
+    const ByteTag<> d8;
+    HWY_ALIGN uint8_t bytes[32];
+    std::memcpy(bytes, &thc.table, 16);
+    std::memcpy(bytes + 16, &thc.gap, 16);
+    if (kNear) bytes[thc.levels() - 1] = 128;  // more than any coordinate, so that nothing goes up from there
+    base_ = hn::LoadDup128(d8, bytes);
+    gap_ = hn::LoadDup128(d8, bytes + 16);
+    ISTHMUS_UNROLL for (uint32_t step = 0; step < kSteps; ++step) {
+      const ByteVector last = hn::LoadDup128(d8, thc.search.last[step].data());
+      last_[step] = kNear ? hn::Min(hn::Xor(last, hn::Set(d8, 0x80)), hn::Set(d8, 127)) : last;
+    }
   }
 
-  /// k[i] = the bytes of coordinates in the 16-bit halves of even[i] and odd[i]; `random` on entry.
-  HWY_INLINE void operator()(const UnsignedShortVector* even, const UnsignedShortVector* odd, ByteVector* k) const {
+  /// One unit's indices. `random`: their dither, in storage order.
+  HWY_INLINE void operator()(UnitBytes& k, const int16_t* from, const uint32_t* random) const {
+    ISTHMUS_UNROLL for (uint32_t first = 0; first < kUnitVectors; first += kTogether) {
+      some(k + first, from + 2 * first * kShorts, random + first * kLanes);
+    }
+  }
+  [[nodiscard]] HWY_INLINE const ByteMoves& moves() const { return moves_; }
+
+ private:
+  using SignedTag = hn::RebindToSigned<ByteTag<>>;
+  using SignedVector = hn::Vec<SignedTag>;
+
+  HWY_INLINE void some(ByteVector* k, const int16_t* from, const uint32_t* random) const {
     const ByteTag<> d8;
     const UnsignedShortTag d16;
     const UnsignedShortVector lower = hn::Set(d16, uint16_t{0xff});
-    UnsignedShortVector random[kTogether], base[kTogether], gap[kTogether];
+    UnsignedShortVector even[kTogether], odd[kTogether], base[kTogether], gap[kTogether];
     ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
-      random[i] = hn::BitCast(d16, k[i]);
+      even[i] = coordinates_(from + 2 * i * kShorts);
+      odd[i] = coordinates_(from + (2 * i + 1) * kShorts);
+    }
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
       k[i] = below(hn::BitCast(d8, hn::Or(moves_.down(even[i]), hn::AndNot(lower, odd[i]))));
-      base[i] = hn::BitCast(d16, hn::TableLookupBytes(tables_.table, k[i]));
-      gap[i] = hn::BitCast(d16, hn::TableLookupBytes(tables_.gap, k[i]));
+      base[i] = hn::BitCast(d16, hn::TableLookupBytes(base_, k[i]));
+      gap[i] = hn::BitCast(d16, hn::TableLookupBytes(gap_, k[i]));
     }
     // Of upper bytes, whose lower ones are 0: up where (dither + 1/2) gap, rounded down, is less than u - 256 base.
-    const auto is_up = [&](UnsignedShortVector u, UnsignedShortVector from, UnsignedShortVector step, UnsignedShortVector byte) HWY_ATTR {
+    const auto is_up = [&](UnsignedShortVector u, UnsignedShortVector from_base, UnsignedShortVector step,
+                           UnsignedShortVector byte) HWY_ATTR {
       const ShortTag di;
       const UnsignedShortVector rise = hn::MulHigh(hn::Add(byte, stratum_), step);
-      return hn::BitCast(d16, hn::VecFromMask(di, hn::Gt(hn::BitCast(di, hn::Sub(u, from)), hn::BitCast(di, rise))));
+      return hn::BitCast(d16, hn::VecFromMask(di, hn::Gt(hn::BitCast(di, hn::Sub(u, from_base)), hn::BitCast(di, rise))));
     };
     ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
-      const auto even_up = is_up(even[i], moves_.up(base[i]), moves_.up(gap[i]), moves_.up(random[i]));
-      const auto odd_up = is_up(odd[i], hn::AndNot(lower, base[i]), hn::AndNot(lower, gap[i]), hn::AndNot(lower, random[i]));
+      const auto dither = hn::BitCast(d8, hn::Load(WordTag(), random + i * kLanes));
+      const auto even_up = is_up(even[i], moves_.up(base[i]), moves_.up(gap[i]), moves_.even(dither));
+      const auto odd_up = is_up(odd[i], hn::AndNot(lower, base[i]), hn::AndNot(lower, gap[i]), moves_.odd(dither));
       // Nothing is carried from the even index to the odd one.
       k[i] = hn::BitCast(d8, hn::Sub(hn::Sub(hn::BitCast(d16, k[i]), even_up), hn::AndNot(lower, odd_up)));
     }
   }
-
- private:
   /// The greatest k with table[k] <= whole.
   HWY_INLINE ByteVector below(ByteVector whole) const {
+    const ByteTag<> d8;
+    const SignedTag di;
+    if constexpr (kNear) whole = hn::BitCast(d8, hn::Min(hn::Max(hn::BitCast(di, whole), hn::Zero(di)), most_));
     if constexpr (kSteps == 0) {  // lookups only heed the lower four bits, and give 0 where bit 7 is set
-      return hn::Add(hn::TableLookupBytes(low_, whole), hn::TableLookupBytes(high_, hn::Sub(whole, bias_)));
+      return hn::Add(hn::TableLookupBytes(low_, whole), hn::TableLookupBytes(high_, hn::Sub(whole, hn::Set(d8, 16))));
     } else {
-      const hn::RebindToSigned<ByteTag<>> di;
-      const ByteVector cell = hn::And(shift_bytes(whole, -shift_), cell_);
-      const auto biased = hn::BitCast(di, hn::Xor(whole, bias_));
+      const UnsignedShortTag d16;
+      const ByteVector cell = hn::And(hn::BitCast(d8, hn::ShiftRightSame(hn::BitCast(d16, whole), shift_)), cell_);
+      const SignedVector at = hn::BitCast(di, kNear ? whole : hn::Xor(whole, hn::Set(d8, 0x80)));
       ByteVector k = hn::TableLookupBytes(low_, cell);
       ISTHMUS_UNROLL for (uint32_t step = 0; step < kSteps; ++step) {
-        const auto last = hn::BitCast(di, hn::TableLookupBytes(last_[step], cell));
-        k = hn::Sub(k, hn::BitCast(ByteTag<>(), hn::VecFromMask(di, hn::Gt(biased, last))));
+        const SignedVector last = hn::BitCast(di, hn::TableLookupBytes(last_[step], cell));
+        k = hn::Sub(k, hn::BitCast(d8, hn::VecFromMask(di, hn::Gt(at, last))));
       }
       return k;
     }
   }
 
-  const Tables& tables_;
+  static constexpr bool kNear = kReach != Reach::far;
+
+  Coordinates<kReach> coordinates_;
   ByteMoves moves_;
-  ByteVector low_, high_, cell_, bias_, last_[kSteps == 0 ? 1 : kSteps];
+  ByteVector base_, gap_, low_, high_, cell_, last_[kSteps == 0 ? 1 : kSteps];
+  SignedVector most_;
   UnsignedShortVector stratum_;
   int shift_;
 };
@@ -289,20 +344,24 @@ class TableQuantiser {
 /// The same where the table is the identity: a coordinate's integer part, and one more where dither is less than its fraction.
 class IdentityQuantiser {
  public:
-  HWY_INLINE explicit IdentityQuantiser(uint8_t stratum) : last_(hn::Set(ByteTag<>(), static_cast<uint8_t>(255 - stratum))) {}
+  HWY_INLINE explicit IdentityQuantiser(const ThcQuantiser& q)
+      : coordinates_(q), moves_(false), last_(hn::Set(ByteTag<>(), static_cast<uint8_t>(255 - q.stratum))) {}
 
-  HWY_INLINE void operator()(const UnsignedShortVector* even, const UnsignedShortVector* odd, ByteVector* k) const {
+  HWY_INLINE void operator()(UnitBytes& k, const int16_t* from, const uint32_t* random) const {
     const UnsignedShortTag d16;
     const UnsignedShortVector lower = hn::Set(d16, uint16_t{0xff});
-    ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
-      const auto complement = hn::BitCast(d16, hn::Sub(last_, k[i]));  // 255 - dither: the fraction's sum with it carries
-      const UnsignedShortVector even_sum = hn::Add(even[i], hn::And(complement, lower));
-      const UnsignedShortVector odd_sum = hn::Add(odd[i], moves_.down(complement));
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < kUnitVectors; ++i) {
+      const ByteVector dither = hn::BitCast(ByteTag<>(), hn::Load(WordTag(), random + i * kLanes));
+      const ByteVector complement = hn::Sub(last_, dither);  // 255 - dither: the fraction's sum with it carries
+      const UnsignedShortVector even_sum = hn::Add(coordinates_(from + 2 * i * kShorts), moves_.even(complement));
+      const UnsignedShortVector odd_sum = hn::Add(coordinates_(from + (2 * i + 1) * kShorts), moves_.odd(complement));
       k[i] = hn::BitCast(ByteTag<>(), hn::Or(moves_.down(even_sum), hn::AndNot(lower, odd_sum)));
     }
   }
+  [[nodiscard]] HWY_INLINE const ByteMoves& moves() const { return moves_; }
 
  private:
+  Coordinates<Reach::far> coordinates_;
   ByteMoves moves_;
   ByteVector last_;
 };

@@ -344,9 +344,12 @@ inline float squares(const float* from, uint32_t elements) {
       sum[k] = hn::Add(sum[k], hn::Mul(v, v));
     }
   }
-  HWY_ALIGN float sums[64];
-  ISTHMUS_UNROLL for (uint32_t k = 0; k < kSums; ++k) hn::Store(sum[k], df, sums + k * kLanes);
-  for (uint32_t half = 32; half > 0; half /= 2) {
+  ISTHMUS_UNROLL for (uint32_t half = kSums / 2; half > 0; half /= 2) {
+    ISTHMUS_UNROLL for (uint32_t k = 0; k < half; ++k) sum[k] = hn::Add(sum[k], sum[k + half]);
+  }
+  HWY_ALIGN float sums[kLanes];
+  hn::Store(sum[0], df, sums);
+  for (uint32_t half = kLanes / 2; half > 0; half /= 2) {
     for (uint32_t i = 0; i < half; ++i) sums[i] = sums[i] + sums[i + half];
   }
   return sums[0];

@@ -102,17 +102,26 @@ HWY_INLINE void transform_block(int16_t* to, const uint8_t* src, ShortVector mid
   const ByteTag<> d8;
   const ByteVector signs =
       hn::BitCast(d8, hn::Set(hn::Repartition<uint16_t, ByteTag<>>(), kParity == 0 ? uint16_t{0x0101} : uint16_t{0xff01}));
-  ShortVector v[kVectors];
-  ISTHMUS_UNROLL for (uint32_t first = 0; first < kVectors; first += kTogether) {
-    ISTHMUS_UNROLL for (uint32_t i = first; i < first + kTogether; ++i) {
-      const ShortVector pairs = multiply_bytes_in_pairs(hn::LoadU(d8, src + i * HWY_MAX_BYTES), signs);
+  const auto keep = [=](ShortVector v, size_t index, size_t offset) HWY_ATTR { hn::Store(v, d, to + index + offset); };
+  for (uint32_t first = 0; first < kVectors; first += kTogether) {
+    ShortVector v[kTogether];
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
+      const ShortVector pairs = multiply_bytes_in_pairs(hn::LoadU(d8, src + (first + i) * HWY_MAX_BYTES), signs);
       v[i] = kParity == 0 ? hn::Sub(pairs, middle) : pairs;
     }
-    transform_words<kTogether>(v + first);
-    transform_vectors<kTogether>(v + first);
+    transform_words<kTogether>(v);
+    transform_vectors<kTogether>(v);
+    const bool joins = kVectors == 2 * kTogether && first > 0;  // the last stage in passing: registers do not hold all vectors
+    ISTHMUS_UNROLL for (uint32_t i = 0; i < kTogether; ++i) {
+      if (joins) {
+        ShortVector before = hn::Load(d, to + i * HWY_MAX_BYTES / 2);
+        Plain::join(before, v[i]);
+        hn::Store(before, d, to + i * HWY_MAX_BYTES / 2);
+      }
+      hn::Store(v[i], d, to + (first + i) * HWY_MAX_BYTES / 2);
+    }
   }
-  transform_vectors<kVectors, kTogether>(v);
-  ISTHMUS_UNROLL for (uint32_t i = 0; i < kVectors; ++i) hn::Store(v[i], d, to + i * HWY_MAX_BYTES / 2);
+  if constexpr (kVectors > 2 * kTogether) stages<kVectors / kTogether>(to, kSumBlock / 2, kTogether * HWY_MAX_BYTES / 2, keep);
 }
 
 /// A vector's worth of the stages of bit 5 (kHalf 0: sums, 1: differences) and of the blocks' numbers, of which there are kRows.
