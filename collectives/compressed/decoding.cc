@@ -34,7 +34,7 @@ void decoded_sum(Builder& b, const Group& group, Chunks shares, const Chunk& enc
   for (int32_t distance = 1; distance < group.size; ++distance) {
     const int32_t to = group.wrap(group.position + distance);
     const Chunk& share = shares[static_cast<size_t>(to)];
-    b.encode(on(encoded, share), share, Chunk{});
+    b.encode(on(encoded, share), share, Chunk{}, Chunk{});
     b.send(group.rank_at(to), on(encoded, share));
   }
   const Chunk& mine = shares[static_cast<size_t>(group.position)];

@@ -68,7 +68,7 @@ void join(Builder& b, const Group& group, const Chunk& from, const Chunk& to) {
 void encode(Builder& b, const Coded& coded, const Chunk& cells) {
   for (uint32_t index = 0; index < cells.cells(); ++index) {
     const Chunk cell = cell_of(cells, index);
-    b.encode(on(coded.indices, cell), cell, on(coded.scales, cell));
+    b.encode(on(coded.indices, cell), cell, on(coded.scales, cell), on(coded.measured, cell));
   }
 }
 

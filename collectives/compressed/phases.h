@@ -35,7 +35,7 @@ void join(Builder& b, const Group& group, const Chunk& from, const Chunk& to);
 
 /// Measures the scales of a chunk's elements.
 void measure(Builder& b, const Coded& coded, const Chunk& cells);
-/// Encodes them by the joined scales.
+/// Encodes them by the joined scales and their own.
 void encode(Builder& b, const Coded& coded, const Chunk& cells);
 /// Decodes their complete sums into `out`.
 void decode(Builder& b, const Group& all, const Coded& coded, const Chunk& cells);

@@ -70,9 +70,9 @@ void measure(const World& world, const Target& target, Work& work) {
 /// Measures too: an encoder that has not seen the elements before.
 void encode(const World& world, const Target& target, Work& work) {
   world.for_groups([&](size_t first, const ThcPlace& place) {
-    const float scale = thc_measure(target, world.input(first), place.elements, work.data);
+    const float own = thc_measure(target, world.input(first), place.elements, work.data);
     thc_encode(target, static_cast<uint8_t*>(world.encoded.get()) + first / 2, 1, world.input(first), nullptr, *world.thc, world.key(),
-               place, 1.02F * scale, work.data);
+               place, {.own = own, .joined = 1.02F * own}, work.data);
   });
 }
 

@@ -84,6 +84,7 @@ class Buffers {
   void decode_piece(const plan::Step& step, const Bite& bite);
   bool accumulate_units(const plan::Step& step, uint64_t& done);
   [[nodiscard]] kernels::CodecInput input_of(const plan::Step& step, const Bite& bite) const;
+  [[nodiscard]] float scale_of(const plan::Chunk& scales, const Bite& bite) const;
   [[nodiscard]] kernels::CodecKey codec_key() const;
   [[nodiscard]] uint64_t position_of(uint32_t cell, const codec::Piece& piece) const;
   [[nodiscard]] bool past_caches(uint64_t bytes) const;

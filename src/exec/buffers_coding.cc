@@ -128,6 +128,13 @@ void Buffers::measure_piece(const plan::Step& step, const Bite& bite) {
   std::memcpy(at({step.dst_region, cell, cell + 1}) + bite.index * sizeof(float), &scale, sizeof(float));
 }
 
+float Buffers::scale_of(const Chunk& scales, const Bite& bite) const {
+  const uint32_t cell = scales.begin + bite.cell;
+  float scale = 0;
+  std::memcpy(&scale, at({scales.region, cell, cell + 1}) + bite.index * sizeof(float), sizeof(float));
+  return scale;
+}
+
 void Buffers::encode_piece(const plan::Step& step, const Bite& bite) {
   const uint32_t cell = step.dst_begin + bite.cell;
   const codec::Codec& codec = *plan_->codec;
@@ -153,11 +160,9 @@ void Buffers::encode_piece(const plan::Step& step, const Bite& bite) {
     }
   }
   if (codec.thc != nullptr) {
-    const uint32_t scale_cell = step.src2_begin + bite.cell;
-    float scale = 0;
-    std::memcpy(&scale, at({step.src2_region, scale_cell, scale_cell + 1}) + bite.index * sizeof(float), sizeof(float));
+    const kernels::ThcScales scales = {.own = scale_of(step.own(), bite), .joined = scale_of(step.src2(), bite)};
     kernels::thc_encode(core_.kernels, dst, room, in, residual, *codec.thc, codec_key(),
-                        {.position = place, .elements = bite.piece.elements}, scale, work);
+                        {.position = place, .elements = bite.piece.elements}, scales, work);
   } else {
     kernels::baseline_encode(core_.kernels, codec, dst, in, residual, codec_key(), place, work);
   }
@@ -176,12 +181,9 @@ void Buffers::decode_piece(const plan::Step& step, const Bite& bite) {
                                     .past_caches = past_caches(bite.count * element_bytes_)};
   auto* work = reinterpret_cast<float*>(core_.coding.data());
   if (codec.thc == nullptr) return kernels::baseline_decode(core_.kernels, codec, out, src, work);
-  const uint32_t scale_cell = step.src2_begin + bite.cell;
-  float scale = 0;
-  std::memcpy(&scale, at({step.src2_region, scale_cell, scale_cell + 1}) + bite.index * sizeof(float), sizeof(float));
   const uint32_t multiplier = (step.flags & plan::kMapOut) != 0 ? 1 : step.summands;
   kernels::thc_decode(core_.kernels, out, src, room, step.summands, multiplier, *codec.thc, codec_key(),
-                      {.position = position_of(src_cell, bite.piece), .elements = bite.piece.elements}, scale, work);
+                      {.position = position_of(src_cell, bite.piece), .elements = bite.piece.elements}, scale_of(step.src2(), bite), work);
 }
 
 // Sums of encodings are sums of units, whatever pieces and cells they belong to.

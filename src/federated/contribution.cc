@@ -45,8 +45,9 @@ void Coding::encode(uint32_t chunk, std::span<const std::byte> scales, std::span
                                     .type = contribution_.signature.type,
                                     .stride = group.stride,
                                     .count = count};
+    const float own = kernels::thc_measure(target_, in, place.elements, work_.data());
     kernels::thc_encode(target_, indices.data() + group.first / 8 * thc_.width(1), 1, in, nullptr, thc_, key_, place,
-                        as_scale(scales, scale), work_.data());
+                        {.own = own, .joined = as_scale(scales, scale)}, work_.data());
   });
 }
 

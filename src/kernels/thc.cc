@@ -41,20 +41,18 @@ const float* elements_of(const Target& target, const CodecInput& in, uint32_t el
   return work;
 }
 
-float own_scale_of(const Target& target, const float* from, uint32_t elements) {
+}  // namespace
+
+float thc_measure(const Target& target, const CodecInput& in, uint32_t elements, float* work) {
+  const float* from = elements_of(target, in, elements, work);
   const float sum = target.thc.squares(from, elements);
   const auto at = [from](uint32_t i) { return from[i]; };
   return scale_of(is_doubtful(sum) ? wide_sum_of_squares(at, elements) : double{sum}, elements);
 }
 
-}  // namespace
-
-float thc_measure(const Target& target, const CodecInput& in, uint32_t elements, float* work) {
-  return own_scale_of(target, elements_of(target, in, elements, work), elements);
-}
-
 void thc_encode(const Target& target, void* dst, uint32_t room, const CodecInput& in, float* residual, const codec::Thc& thc,
-                const CodecKey& key, const ThcPlace& place, float scale, float* work) {
+                const CodecKey& key, const ThcPlace& place, const ThcScales& scales, float* work) {
+  const float scale = scales.joined;
   auto* to = static_cast<uint8_t*>(dst);
   const size_t bytes = size_t{place.elements} / 8 * thc.width(room);
   if (is_nan(scale) || scale == 0) {
@@ -64,10 +62,9 @@ void thc_encode(const Target& target, void* dst, uint32_t room, const CodecInput
     return;
   }
   const float* from = elements_of(target, in, place.elements, work);
-  const float own_scale = own_scale_of(target, from, place.elements);
   const ThcNumbers numbers = numbers_of(thc);
   const uint32_t before = ranks_before(numbers, key, place);
-  target.thc.encode(to, room, from, work, thc, key, place, quantiser(numbers, key, place.elements, before, own_scale, scale), in.next);
+  target.thc.encode(to, room, from, work, thc, key, place, quantiser(numbers, key, place.elements, before, scales.own, scale), in.next);
   if (residual != nullptr) keep_residual(target, residual, to, room, in, thc, key, place, scale, work);
 }
 

@@ -62,11 +62,15 @@ struct ThcKernels {
 /// joined by an unsigned integer maximum over their bits, in which that wins.
 float thc_measure(const Target& target, const CodecInput& in, uint32_t elements, float* work);
 
-/// Encodes one group, whose scale over all ranks is given; this rank's own is measured once more, in passing, so that nobody has to
-/// keep it. With `residual`, writes there (in's stride and count) what the encoding does not hold; it may be in.residual. Writes
+/// A group's scale on this rank, as thc_measure found it, and the largest of all ranks'.
+struct ThcScales {
+  float own, joined;
+};
+
+/// Encodes one group. With `residual`, writes there (in's stride and count) what the encoding does not hold; it may be in.residual. Writes
 /// thc.width(room) bits an element.
 void thc_encode(const Target& target, void* dst, uint32_t room, const CodecInput& in, float* residual, const codec::Thc& thc,
-                const CodecKey& key, const ThcPlace& place, float scale, float* work);
+                const CodecKey& key, const ThcPlace& place, const ThcScales& scales, float* work);
 
 /// Decodes the sum of `summands` encodings: times multiplier / summands (1: average, number of ranks: sum).
 void thc_decode(const Target& target, const CodecOutput& out, const void* src, uint32_t room, uint32_t summands, uint32_t multiplier,

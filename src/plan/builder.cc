@@ -289,12 +289,15 @@ void Builder::measure(Chunk scale, Chunk data, Here here) {
   local_step(StepKind::measure, 0, scale, data, Chunk{}, here);
 }
 
-void Builder::encode(Chunk encoded, Chunk data, Chunk scale, Here here) {
+void Builder::encode(Chunk encoded, Chunk data, Chunk scale, Chunk own, Here here) {
   if (!writable(encoded, Layout::encoded, here) || !readable(data, Layout::data, here) || !pair(encoded, data, here)) return;
   const bool scaled = plan_.codec != nullptr && plan_.codec->needs_scale;
-  if (scaled && (!readable(scale, Layout::scale, here) || !pair(encoded, scale, here))) return;
+  if (scaled && (!readable(scale, Layout::scale, here) || !pair(encoded, scale, here) || !readable(own, Layout::scale, here))) return;
+  if (scaled && (own.begin != data.begin || own.end != data.end)) {
+    return fail_at(here, fmt::format("{} are not the scales of {}", words(plan_, own), words(plan_, data)));
+  }
   data = mapped(data, here);
-  local_step(StepKind::encode, 0, encoded, data, scaled ? scale : Chunk{}, here);
+  local_step(StepKind::encode, 0, encoded, data, scaled ? scale : Chunk{}, here, scaled ? own.region : kNoRegion);
 }
 
 void Builder::accumulate(Chunk encoded, Chunk a, Chunk b, Here here) {
@@ -329,9 +332,11 @@ void Builder::end_step(Step& step) {
 }
 
 /// A step without a peer. `src2` may be invalid: none.
-void Builder::local_step(StepKind kind, uint8_t flags, const Chunk& dst, const Chunk& src, const Chunk& src2, Here here) {
+void Builder::local_step(StepKind kind, uint8_t flags, const Chunk& dst, const Chunk& src, const Chunk& src2, Here here,
+                         uint16_t own_region) {
   if (!error_.ok()) return;
   Step& step = begin_step(kind, here);
+  step.own_region = own_region;
   if (kind == StepKind::reduce) step.op = arithmetic_op();
   step.flags = flags;
   set_dst(step, dst);
@@ -385,6 +390,7 @@ void Builder::add_dependencies(Step& step) {
   tracker_.begin(static_cast<uint32_t>(plan_.steps.size() - 1), plan_.deps);
   if (step.src_region != kNoRegion) tracker_.read(memory_.first(step.src()), step.cells);
   if (step.src2_region != kNoRegion) tracker_.read(memory_.first(step.src2()), step.cells);
+  if (step.own_region != kNoRegion) tracker_.read(memory_.first(step.own()), step.cells);
   if (step.dst_region != kNoRegion) tracker_.write(memory_.first(step.dst()), step.cells);
   const size_t found = plan_.deps.size() - step.deps_begin;
   step.deps_count = static_cast<uint16_t>(std::min(found, kMaxDependencies));

@@ -62,7 +62,8 @@ class Builder {
   /// wrote exactly this chunk and can divide, else as a map step). Does nothing for other ops. Must be called once per final cell.
   void complete(Chunk chunk, Here here = Here::now());
   void measure(Chunk scale, Chunk data, Here here = Here::now());
-  void encode(Chunk encoded, Chunk data, Chunk scale, Here here = Here::now());
+  /// `scale`: the group's; `own`: of the same cells as the data, what the rank measured of them. Neither if the codec needs no scales.
+  void encode(Chunk encoded, Chunk data, Chunk scale, Chunk own, Here here = Here::now());
   void accumulate(Chunk encoded, Chunk a, Chunk b, Here here = Here::now());
   void decode(Chunk data, Chunk encoded, Chunk scale, uint16_t summands, Here here = Here::now());
   /// Chunks travel between regions of equal shape; the scale exchange reduces with max.
@@ -95,7 +96,8 @@ class Builder {
   void receive_and_reduce(int32_t from, Chunk dst, Chunk local, ReduceOp op, Here here);
   Step& begin_step(StepKind kind, Here here);
   void end_step(Step& step);
-  void local_step(StepKind kind, uint8_t flags, const Chunk& dst, const Chunk& src, const Chunk& src2, Here here);
+  void local_step(StepKind kind, uint8_t flags, const Chunk& dst, const Chunk& src, const Chunk& src2, Here here,
+                  uint16_t own_region = kNoRegion);
   void address(Step& step, int32_t peer, Here here);
   void add_dependencies(Step& step);
   [[nodiscard]] static bool may_follow_read_in_place(const Step& send, const Step& next);

@@ -99,8 +99,9 @@ class FormChecker {
     if (step.kind == StepKind::native) wants = {step.dst().valid(), step.src().valid(), step.src2().valid(), false};
     wants.src2 |= wants.scales && plan_.codec != nullptr && plan_.codec->needs_scale;
     if (step.cells == 0) return "it has no cells";
-    for (const char* wrong : {operand_fault(step.dst(), wants.dst), operand_fault(step.src(), wants.src),
-                              operand_fault(step.src2(), wants.src2), dependency_fault(index)}) {
+    for (const char* wrong :
+         {operand_fault(step.dst(), wants.dst), operand_fault(step.src(), wants.src), operand_fault(step.src2(), wants.src2),
+          operand_fault(step.own(), wants.src2 && step.kind == StepKind::encode), dependency_fault(index)}) {
       if (wrong != nullptr) return wrong;
     }
     for (const char* wrong : {place_fault(step), layout_fault(step), flag_fault(step), message_fault(step), slot_fault(index)}) {
@@ -149,7 +150,8 @@ class FormChecker {
         fits = layout(step.dst()) == layout(step.src()) && room(step.dst()) == room(step.src());
         break;
       case StepKind::encode:
-        fits = is(step.dst(), Layout::encoded) && is(step.src(), Layout::data) && is(step.src2(), Layout::scale);
+        fits = is(step.dst(), Layout::encoded) && is(step.src(), Layout::data) && is(step.src2(), Layout::scale) &&
+               is(step.own(), Layout::scale);
         break;
       case StepKind::decode:
         fits = is(step.dst(), Layout::data) && is(step.src(), Layout::encoded) && is(step.src2(), Layout::scale);

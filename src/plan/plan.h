@@ -68,11 +68,11 @@ enum class StepKind : uint8_t {
   copy,         ///< dst = src
   reduce,       ///< dst = src (op) src2
   map,          ///< dst = f(src): kMapIn applies the rank's scalar (PreMulSum), kMapOut divides (avg)
-  encode,       ///< dst(encoded) = encode(src data, src2 scale if the codec needs one)
+  encode,       ///< dst(encoded) = encode(src data, src2 scale and the rank's own scale if the codec needs one)
   accumulate,   ///< dst(encoded) = src(encoded) + src2(encoded)
   decode,       ///< dst(data) = decode(src encoded holding `summands` encodings, src2 scale)
   measure,      ///< dst(scale) = the scales of src(data)
-  native,       ///< an opaque operation that reads src, writes dst; `native_id` names it in the executor's table
+  native,       ///< an opaque operation that reads src, writes dst
 };
 inline constexpr int kStepKinds = 11;
 std::string_view name_of(StepKind kind);
@@ -90,14 +90,14 @@ inline constexpr uint32_t kNoStep = UINT32_MAX;
 /// sizes agree for every count. Peers are communicator ranks. Kept small: a ring over 4096 ranks has 16380 of these.
 struct Step {
   StepKind kind = StepKind::copy;
-  ReduceOp op = ReduceOp::sum;  ///< recv_reduce, reduce: sum, prod, max or min (avg is sum with kMapOut)
-  uint8_t flags = 0;            ///< StepFlag bits
-  uint8_t level = 0;            ///< hierarchy level, for printing and pricing
-  uint16_t slot = kNoSlot;      ///< recv_reduce: inbox slot
-  uint16_t summands = 0;        ///< decode: how many encodings src holds
-  uint16_t native_id = 0;
-  uint16_t site = 0;        ///< index into Plan::sites, where the algorithm emitted the step
-  uint16_t deps_count = 0;  ///< length of its list in Plan::deps
+  ReduceOp op = ReduceOp::sum;      ///< recv_reduce, reduce: sum, prod, max or min (avg is sum with kMapOut)
+  uint8_t flags = 0;                ///< StepFlag bits
+  uint8_t level = 0;                ///< hierarchy level, for printing and pricing
+  uint16_t slot = kNoSlot;          ///< recv_reduce: inbox slot
+  uint16_t summands = 0;            ///< decode: how many encodings src holds
+  uint16_t own_region = kNoRegion;  ///< encode: what the rank itself has measured of src, whose cells it has
+  uint16_t site = 0;                ///< index into Plan::sites, where the algorithm emitted the step
+  uint16_t deps_count = 0;          ///< length of its list in Plan::deps
   uint16_t dst_region = kNoRegion, src_region = kNoRegion, src2_region = kNoRegion;
   uint32_t dst_begin = 0, src_begin = 0, src2_begin = 0;
   uint32_t cells = 0;
@@ -109,6 +109,7 @@ struct Step {
   [[nodiscard]] Chunk dst() const { return {dst_region, dst_begin, dst_begin + cells}; }
   [[nodiscard]] Chunk src() const { return {src_region, src_begin, src_begin + cells}; }
   [[nodiscard]] Chunk src2() const { return {src2_region, src2_begin, src2_begin + cells}; }
+  [[nodiscard]] Chunk own() const { return own_region == kNoRegion ? Chunk{} : Chunk{own_region, src_begin, src_begin + cells}; }
   [[nodiscard]] bool is_message() const { return kind <= StepKind::recv_reduce; }
   /// What the codec does.
   [[nodiscard]] bool codes() const { return kind >= StepKind::encode && kind <= StepKind::measure; }

@@ -48,7 +48,8 @@ std::string effect(const Plan& plan, const Step& step) {
     case StepKind::accumulate:
       return fmt::format("{} = {} + {}", dst, src, words(plan, step.src2()));
     case StepKind::encode:
-      return fmt::format("{} = {} by {}", dst, src, words(plan, step.src2()));
+      return step.own().valid() ? fmt::format("{} = {} by {}, own {}", dst, src, words(plan, step.src2()), words(plan, step.own()))
+                                : fmt::format("{} = {}", dst, src);
     case StepKind::decode:
       return fmt::format("{} = {} by {} holding {}{}", dst, src, words(plan, step.src2()), step.summands, divided);
     case StepKind::copy:

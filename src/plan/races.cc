@@ -46,6 +46,7 @@ class RaceChecker {
       const Step& what = plan_.steps[step];
       if (what.src_region != kNoRegion) ISTHMUS_TRY(read(what.src(), step));
       if (what.src2_region != kNoRegion) ISTHMUS_TRY(read(what.src2(), step));
+      if (what.own_region != kNoRegion) ISTHMUS_TRY(read(what.own(), step));
       if (what.dst_region != kNoRegion) ISTHMUS_TRY(write(what.dst(), step));
     }
     return {};

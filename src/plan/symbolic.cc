@@ -126,7 +126,7 @@ Result<Values::Id> SymbolicRun::result_of(Walk::At at, const Step& step, uint32_
     case StepKind::measure:
       return values_.measure(a);
     case StepKind::encode:
-      return values_.encode(a, b, at.plan);
+      return values_.encode(a, b, load(at.plan, step.own(), offset), at.plan);
     case StepKind::accumulate:
       return values_.accumulate(a, b, plan.regions[step.dst_region].summands);
     case StepKind::decode: {

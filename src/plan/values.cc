@@ -174,7 +174,7 @@ Result<Values::Id> Values::join_scales(Id a, Id b) {
   return add_scale(std::move(joined), identity, a, b);
 }
 
-Result<Values::Id> Values::encode(Id value, Id scale, uint32_t rank) {
+Result<Values::Id> Values::encode(Id value, Id scale, Id own, uint32_t rank) {
   ISTHMUS_TRY(need(value, Kind::data));
   Value result = at(value);
   if (result.raw) return internal_error(fmt::format("encodes {} before its scalar is applied", describe(value)));
@@ -182,6 +182,10 @@ Result<Values::Id> Values::encode(Id value, Id scale, uint32_t rank) {
     ISTHMUS_TRY(need(scale, Kind::scale));
     if (!has_measured(at(scale), result)) {
       return internal_error(fmt::format("encodes {} by a scale that has not measured it", describe(value)));
+    }
+    ISTHMUS_TRY(need(own, Kind::scale));
+    if (at(own).cell != result.cell || at(own).identity != identity_of(Made::scale, result.identity)) {
+      return internal_error(fmt::format("encodes {} with an own scale that is not its own", describe(value)));
     }
     result.token = at(scale).identity;
   }

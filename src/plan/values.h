@@ -36,7 +36,7 @@ class Values {
   // if they were made with the same scale.
   [[nodiscard]] Result<Id> measure(Id value);
   [[nodiscard]] Result<Id> join_scales(Id a, Id b);
-  [[nodiscard]] Result<Id> encode(Id value, Id scale, uint32_t rank);
+  [[nodiscard]] Result<Id> encode(Id value, Id scale, Id own, uint32_t rank);
   [[nodiscard]] Result<Id> accumulate(Id a, Id b, uint32_t room_for_summands);
   [[nodiscard]] Result<Id> decode(Id encoded, Id scale, uint32_t summands);
 

@@ -108,8 +108,10 @@ class ThcCpu final : public ThcDevice {
     for (uint64_t g = 0; g < thc.groups(cell.elements); ++g) {
       const codec::Piece piece = thc.group(cell.elements, g);
       float* lost = residual == nullptr ? nullptr : residual->data() + piece.begin;
-      kernels::thc_encode(target_, to.data() + piece.first / 8 * thc.width(room), room, input(in, residual, piece, cell), lost, thc, key,
-                          {.position = cell.position + piece.first, .elements = piece.elements}, scales[g], work_);
+      const kernels::CodecInput elements = input(in, residual, piece, cell);
+      const float own = kernels::thc_measure(target_, elements, piece.elements, work_);
+      kernels::thc_encode(target_, to.data() + piece.first / 8 * thc.width(room), room, elements, lost, thc, key,
+                          {.position = cell.position + piece.first, .elements = piece.elements}, {.own = own, .joined = scales[g]}, work_);
     }
     return {};
   }

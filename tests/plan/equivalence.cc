@@ -160,7 +160,7 @@ bool may_change_places(const std::vector<Plan>& world, size_t rank, size_t first
   if (overlap(memory, addend, other.dst()) || overlap(memory, others_addend, moved.dst())) return false;
   for (size_t i = first + 1; i < second; ++i) {
     const Step& between = plan.steps[i];
-    for (const Chunk& chunk : {between.dst(), between.src(), between.src2()}) {
+    for (const Chunk& chunk : {between.dst(), between.src(), between.src2(), between.own()}) {
       if (overlap(memory, chunk, moved.dst())) return false;
     }
   }
@@ -180,17 +180,20 @@ bool may_also_compute(const Plan& plan, size_t grown, uint32_t extra) {
     if (chunk.valid()) chunk = {chunk.region, chunk.begin + extra, chunk.begin + extra + 1};
     return chunk;
   };
-  const Chunk dst = cell_of(step.dst()), src = cell_of(step.src()), src2 = cell_of(step.src2());
+  const Chunk dst = cell_of(step.dst()), src = cell_of(step.src()), src2 = cell_of(step.src2()), own = cell_of(step.own());
   const auto computes_it = [&](const Step& other) {
     const auto there = [&](const Chunk& cell, const Chunk& whole) {
       return cell.region == whole.region && (!cell.valid() || (cell.begin >= whole.begin && cell.end <= whole.end));
     };
     const bool alike = other.kind == step.kind && other.op == step.op && other.flags == step.flags && other.summands == step.summands;
-    return alike && there(dst, other.dst()) && there(src, other.src()) && there(src2, other.src2());
+    return alike && there(dst, other.dst()) && there(src, other.src()) && there(src2, other.src2()) && there(own, other.own());
   };
-  const auto reads = [&](const Step& other) { return overlap(memory, other.src(), dst) || overlap(memory, other.src2(), dst); };
+  const auto reads = [&](const Step& other) {
+    return overlap(memory, other.src(), dst) || overlap(memory, other.src2(), dst) || overlap(memory, other.own(), dst);
+  };
   const auto changes = [&](const Step& other) {
-    return overlap(memory, other.dst(), dst) || overlap(memory, other.dst(), src) || overlap(memory, other.dst(), src2);
+    return overlap(memory, other.dst(), dst) || overlap(memory, other.dst(), src) || overlap(memory, other.dst(), src2) ||
+           overlap(memory, other.dst(), own);
   };
   bool same_sources = true, read = false;
   for (size_t at = grown + 1; at < plan.steps.size() && !read; ++at) {

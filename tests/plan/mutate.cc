@@ -66,6 +66,7 @@ void derive_dependencies(Plan& plan) {
     tracker.begin(i, before.emplace_back());
     if (step.src().valid()) tracker.read(memory.first(step.src()), step.cells);
     if (step.src2().valid()) tracker.read(memory.first(step.src2()), step.cells);
+    if (step.own().valid()) tracker.read(memory.first(step.own()), step.cells);
     if (step.dst().valid()) tracker.write(memory.first(step.dst()), step.cells);
   }
   set_dependencies(plan, before);
@@ -162,7 +163,8 @@ std::optional<Mutant> mis_sized(const std::vector<Plan>& world, CounterRng& rng)
   const auto can_grow = [](const Plan& plan, const Chunk& chunk) { return !chunk.valid() || chunk.end < plan.regions[chunk.region].end; };
   const auto at = pick(world, rng, [&](const Plan& plan, size_t step) {
     const Step& what = plan.steps[step];
-    return what.cells > 1 || (can_grow(plan, what.dst()) && can_grow(plan, what.src()) && can_grow(plan, what.src2()));
+    return what.cells > 1 ||
+           (can_grow(plan, what.dst()) && can_grow(plan, what.src()) && can_grow(plan, what.src2()) && can_grow(plan, what.own()));
   });
   if (!at) return std::nullopt;
   Mutant mutant{world};
@@ -285,6 +287,17 @@ std::optional<Mutant> encode_before_its_scale(const std::vector<Plan>& world, Co
   return mutant;
 }
 
+/// The joined scales in the place of the rank's own.
+std::optional<Mutant> wrong_own_scale(const std::vector<Plan>& world, CounterRng& rng) {
+  const auto at = pick(world, rng, [](const Plan& plan, size_t step) { return plan.steps[step].own().valid(); });
+  if (!at) return std::nullopt;
+  Mutant mutant{world};
+  Plan& plan = mutant.world[at->plan];
+  plan.steps[at->step].own_region = plan.steps[at->step].src2_region;
+  derive(plan);
+  return mutant;
+}
+
 std::optional<Mutant> wrong_summands(const std::vector<Plan>& world, CounterRng& rng) {
   const auto at = pick(world, rng, [](const Plan& plan, size_t step) { return plan.steps[step].kind == StepKind::decode; });
   if (!at) return std::nullopt;
@@ -306,6 +319,7 @@ constexpr Defect kDefects[] = {
     {"inbox overflow", inbox_overflow},
     {"double contribution", double_contribution},
     {"encode before its scale", encode_before_its_scale},
+    {"encode with another's own scale", wrong_own_scale},
     {"decode with a wrong count", wrong_summands},
 };
 

@@ -33,7 +33,7 @@ void emit(const Shape& shape, Builder& b) {
   const Chunk sums = b.scratch(0, ranks, Layout::encoded, summands);
   b.measure(measured, b.in(0, ranks));
   const Chunk scale = exchange_scales(group, b, measured);
-  b.encode(sums, b.in(0, ranks), scale);
+  b.encode(sums, b.in(0, ranks), scale, measured);
   for (int32_t at = 1; at < group.size; ++at) {
     const auto to = static_cast<uint32_t>(group.wrap(group.position + at));
     b.send(static_cast<int32_t>(to), b.part(sums, to, to + 1));

@@ -57,8 +57,10 @@ std::vector<Ranks::Bytes> Ranks::encode(const Vectors& inputs, uint64_t op, Vect
     for (uint64_t g = 0; g < groups; ++g) {
       const codec::Piece group = thc_->group(elements, g);
       float* residual = residuals == nullptr ? nullptr : (*residuals)[rank].data() + group.begin;
+      const float own = kernels::thc_measure(*settings_.target, group_input(rank, g), group.elements, work.data);
       kernels::thc_encode(*settings_.target, encodings[rank].data() + group.first / 8 * thc_->config.bits, 1, group_input(rank, g),
-                          residual, *thc_, key, {.position = group.first, .elements = group.elements}, scales[g], work.data);
+                          residual, *thc_, key, {.position = group.first, .elements = group.elements}, {.own = own, .joined = scales[g]},
+                          work.data);
     }
   }
   return encodings;
@@ -111,7 +113,7 @@ std::vector<float> Ranks::average(const Vectors& inputs, uint64_t op, Vectors* r
     const kernels::CodecInput same = input_of(result, group, nullptr);
     const kernels::CodecOutput out = {.data = result.data() + group.begin, .type = same.type, .stride = same.stride, .count = same.count};
     kernels::thc_decode(*settings_.target, out, sum.data() + group.first / 8 * thc_->width(ranks_), ranks_, ranks_, 1, *thc_, key,
-                        {.position = group.first, .elements = group.elements}, scales[g], work.data);
+                        {.position = group.first, .elements = group.elements}, {.own = own, .joined = scales[g]}, work.data);
   }
   return result;
 }

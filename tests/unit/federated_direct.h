@@ -62,7 +62,8 @@ struct Direct {
     const uint32_t room = std::max(2U, thc.ranks);
     std::vector<uint8_t> sum(piece.elements / 8 * thc.width(room)), indices(piece.elements / 8 * thc.width(1));
     for (const uint32_t rank : added) {
-      kernels::thc_encode(target, indices.data(), 1, input(rank), nullptr, thc, key(rank), place, scale, work);
+      const float own = kernels::thc_measure(target, input(rank), piece.elements, work);
+      kernels::thc_encode(target, indices.data(), 1, input(rank), nullptr, thc, key(rank), place, {.own = own, .joined = scale}, work);
       target.thc.accumulate(sum.data(), room, sum.data(), room, indices.data(), 1, piece.elements / codec::kUnitElements, thc);
     }
     const auto summands = static_cast<uint32_t>(added.size());

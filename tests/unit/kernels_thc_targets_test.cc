@@ -276,7 +276,7 @@ TEST_P(KernelsThcTargets, EncodeAndDecode) {
         const auto run = [&](const Target& target, Bytes& bytes, std::vector<float>& kept, Bytes& result) {
           const CodecInput in = {.data = data.data(), .type = type, .count = elements - missing, .residual = kept.data()};
           const float scale = thc_measure(target, in, elements, work.data);
-          thc_encode(target, bytes.data(), 1, in, kept.data(), *thc, key, place, 1.1F * scale, work.data);
+          thc_encode(target, bytes.data(), 1, in, kept.data(), *thc, key, place, {.own = scale, .joined = 1.1F * scale}, work.data);
           thc_decode(target, {.data = aligned(result), .type = type, .count = elements - missing, .past_caches = missing == 0},
                      bytes.data(), 1, 1, 4, *thc, key, place, 1.1F * scale, work.data);
         };

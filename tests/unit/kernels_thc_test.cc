@@ -187,8 +187,9 @@ std::vector<float> average(const Target& target, const codec::Thc& thc, const st
   std::vector<uint8_t> sum(elements / 8 * thc.width(ranks)), one(sum.size());
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     uint8_t* to = rank == 0 ? sum.data() : one.data();
+    const float own = thc_measure(target, input(rank), elements, work.data);
     thc_encode(target, to, ranks, input(rank), nullptr, thc, {.seed = 1, .op = 1, .rank = rank, .ranks = ranks}, place,
-               std::bit_cast<float>(largest), work.data);
+               {.own = own, .joined = std::bit_cast<float>(largest)}, work.data);
     if (rank > 0) target.thc.accumulate(sum.data(), ranks, sum.data(), ranks, one.data(), ranks, elements / 64, thc);
   }
   std::vector<float> result(elements, -1);
@@ -243,7 +244,7 @@ TEST_P(KernelsThcTarget, ResidualIsWhatTheEncodingLacks) {
   const CodecKey key = {.seed = 1, .op = 1, .rank = 1, .ranks = 2};
   const CodecInput in = {.data = x.data(), .type = DataType::float32, .count = 1000, .residual = residual.data()};
   const float scale = thc_measure(*GetParam(), in, 1024, work.data);
-  thc_encode(*GetParam(), bytes.data(), 1, in, residual.data(), *thc, key, place, scale * 1.5F, work.data);
+  thc_encode(*GetParam(), bytes.data(), 1, in, residual.data(), *thc, key, place, {.own = scale, .joined = scale * 1.5F}, work.data);
   thc_decode(*GetParam(), {.data = decoded.data(), .type = DataType::float32, .count = 1000}, bytes.data(), 1, 1, 1, *thc, key, place,
              scale * 1.5F, work.data);
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(residual[i], (x[i] + 0.25F) - decoded[i]);
@@ -285,8 +286,9 @@ TEST_P(KernelsThcTarget, SumsOfFewerRanksThanThereAre) {
     std::vector<uint8_t> sum(kElements / 8 * thc->width(kRanks), 0), one(sum.size());
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       if ((present >> rank & 1) == 0) continue;
+      const float own = thc_measure(*GetParam(), input(rank), kElements, work.data);
       thc_encode(*GetParam(), one.data(), kRanks, input(rank), nullptr, *thc, {.seed = 1, .op = 1, .rank = rank, .ranks = kRanks}, place,
-                 scale, work.data);
+                 {.own = own, .joined = scale}, work.data);
       kernels().accumulate(sum.data(), kRanks, sum.data(), kRanks, one.data(), kRanks, kElements / 64, *thc);
       for (uint32_t i = 0; i < kElements; ++i) mean[i] += double{inputs[rank][i]} / summands;
     }

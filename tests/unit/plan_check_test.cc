@@ -366,7 +366,7 @@ TEST(PlanCheck, EncodingsOfDifferentScalesDoNotAdd) {
     b.split(1, 4);
     const Chunk scale = b.scratch(0, 1, Layout::scale), sum = b.scratch(0, 1, Layout::encoded, 2);
     b.measure(scale, b.in(0, 1));
-    b.encode(sum, b.in(0, 1), scale);  // before the exchange of scales
+    b.encode(sum, b.in(0, 1), scale, scale);  // before the exchange of scales
     b.send(peer, scale);
     b.recv_reduce_scale(peer, scale, scale);
     b.send(peer, sum);
@@ -374,6 +374,27 @@ TEST(PlanCheck, EncodingsOfDifferentScalesDoNotAdd) {
     b.decode(b.out(0, 1), sum, scale, 2);
   });
   EXPECT_THAT(fault(world), HasSubstr("of different scales"));
+}
+
+TEST(PlanCheck, JoinedScalesAreNobodysOwn) {
+  const auto world = [](bool joined_in_place) {
+    return world_of(shape_of(Collective::allreduce, 2), [joined_in_place](const Shape& s, Builder& b) {
+      const int32_t peer = 1 - s.group.position;
+      b.use_codec(&kToyCodec);
+      b.split(1, 4);
+      const Chunk own = b.scratch(0, 1, Layout::scale), sum = b.scratch(0, 1, Layout::encoded, 2);
+      const Chunk scale = joined_in_place ? own : b.scratch(0, 1, Layout::scale);
+      b.measure(own, b.in(0, 1));
+      b.send(peer, own);
+      b.recv_reduce_scale(peer, scale, own);
+      b.encode(sum, b.in(0, 1), scale, own);
+      b.send(peer, sum);
+      b.recv_reduce(peer, sum, sum);
+      b.decode(b.out(0, 1), sum, scale, 2);
+    });
+  };
+  EXPECT_EQ(fault(world(false)), "");
+  EXPECT_THAT(fault(world(true)), HasSubstr("with an own scale that is not its own"));
 }
 
 TEST(PlanCheck, OtherCodecsCannotAdd) {
@@ -392,7 +413,7 @@ TEST(PlanCheck, OtherCodecsCannotAdd) {
       b.use_codec(&kPlain);
       const Chunk mine = b.scratch(0, 1, Layout::encoded), theirs = b.scratch(0, 1, Layout::encoded);
       const Chunk a = b.scratch(0, 1), c = b.scratch(0, 1);
-      b.encode(mine, b.in(0, 1), Chunk{});
+      b.encode(mine, b.in(0, 1), Chunk{}, Chunk{});
       b.send(peer, mine);
       b.recv(peer, theirs);
       if (adds_encodings) b.accumulate(theirs, theirs, mine);

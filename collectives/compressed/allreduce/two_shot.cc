@@ -21,7 +21,7 @@ void emit(const Shape& shape, Builder& b) {
     const std::vector<Chunk> in = shares(b.in(begin, end), all.size), totals = shares(b.part(sums, begin, end), all.size);
     const Chunk &total = totals[static_cast<size_t>(all.position)], own = on(out, total);
     decoded_sum(b, all, in, encoded, own);
-    b.encode(total, own, Chunk{});
+    b.encode(total, own, Chunk{}, Chunk{});
     direct_allgather(b, all, total, totals);
   };
   const auto decode = [&](uint32_t segment) {
