@@ -138,7 +138,10 @@ HWY_INLINE void transform_rows(const int16_t* from, size_t index, Out out) {
     v[row] = hn::ReorderWidenMulAccumulate(di, hn::Load(ShortTag(), from + row * kSumBlock), signs, hn::Zero(di), none);
   }
   transform_vectors<kRows>(v);
-  ISTHMUS_UNROLL for (uint32_t row = 0; row < kRows; ++row) out(hn::ConvertTo(df, v[row]), index, row * kSumBlock);
+  ISTHMUS_UNROLL for (uint32_t row = 0; row < kRows; ++row) {
+    asm volatile("" : "+x"(v[row].raw) : : "memory");  // stores past the caches go best one by one, not all in the end
+    out(hn::ConvertTo(df, v[row]), index, row * kSumBlock);
+  }
 }
 
 /// The transform of 2 S - middle for kRows blocks of sums. out(vector, index, offset) is given each vector once, cache line by cache line.

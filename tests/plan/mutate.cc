@@ -319,7 +319,7 @@ constexpr Defect kDefects[] = {
     {"inbox overflow", inbox_overflow},
     {"double contribution", double_contribution},
     {"encode before its scale", encode_before_its_scale},
-    {"encode with another's own scale", wrong_own_scale},
+    {"wrong own scale", wrong_own_scale},
     {"decode with a wrong count", wrong_summands},
 };
 

@@ -113,7 +113,7 @@ std::vector<float> Ranks::average(const Vectors& inputs, uint64_t op, Vectors* r
     const kernels::CodecInput same = input_of(result, group, nullptr);
     const kernels::CodecOutput out = {.data = result.data() + group.begin, .type = same.type, .stride = same.stride, .count = same.count};
     kernels::thc_decode(*settings_.target, out, sum.data() + group.first / 8 * thc_->width(ranks_), ranks_, ranks_, 1, *thc_, key,
-                        {.position = group.first, .elements = group.elements}, {.own = own, .joined = scales[g]}, work.data);
+                        {.position = group.first, .elements = group.elements}, scales[g], work.data);
   }
   return result;
 }
