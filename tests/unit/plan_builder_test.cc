@@ -338,25 +338,6 @@ TEST(PlanBuilder, AverageDividesWhereEverybodysSumIsDecoded) {
   EXPECT_EQ(plan.steps[2].flags, kMapOut);
 }
 
-TEST(PlanBuilder, EncodingReadsTheScalesOfItsElements) {
-  const auto encoded = [](uint32_t own_begin) {
-    Builder b(shape_of(Collective::allreduce, 2, 0));
-    b.use_codec(&kToyCodec);
-    b.split(2, 4);
-    const Chunk own = b.scratch(0, 2, Layout::scale), scale = b.scratch(0, 2, Layout::scale), sum = b.scratch(0, 2, Layout::encoded, 2);
-    b.measure(own, b.in(0, 2));                                                                           // 0
-    b.encode(b.part(sum, 1, 2), b.in(1, 2), b.part(scale, 1, 2), b.part(own, own_begin, own_begin + 1));  // 1
-    b.measure(b.part(own, 1, 2), b.in(1, 2));                                                             // 2: overwrites
-    return b.finish();
-  };
-  const auto plan = encoded(1);
-  ASSERT_TRUE(plan.ok()) << plan.status().text();
-  EXPECT_EQ(plan->steps[1].own(), (Chunk{plan->steps[0].dst_region, 1, 2}));
-  EXPECT_THAT(deps(*plan, 1), ElementsAre(0));
-  EXPECT_THAT(deps(*plan, 2), ElementsAre(1));
-  EXPECT_THAT(encoded(0).status().text(), HasSubstr("are not the scales of in[1..2)"));
-}
-
 TEST(PlanBuilder, AverageOfOneRankIsACopy) {
   Shape shape = shape_of(Collective::allreduce, 1, 0);
   shape.op = ReduceOp::avg;

@@ -235,7 +235,7 @@ TEST(PlanCheck, GroupsMayBeAnySetOfRanks) {
       b.recv(peer, b.out(block, block + 1));
     }
     b.copy(b.out(own, own + 1), b.in(own, own + 1));
-    world.push_back(std::move(*b.finish()));
+    world.push_back(b.finish().value());
   }
   EXPECT_EQ(fault(world), "");
   EXPECT_EQ(check_deadlock(world, kCount, Reads::in_place).text(), "");
@@ -395,6 +395,25 @@ TEST(PlanCheck, JoinedScalesAreNobodysOwn) {
   };
   EXPECT_EQ(fault(world(false)), "");
   EXPECT_THAT(fault(world(true)), HasSubstr("with an own scale that is not its own"));
+}
+
+TEST(PlanCheck, EncodingReadsTheScalesOfItsElements) {
+  const auto encoded = [](uint32_t own_begin) {
+    Builder b(shape_of(Collective::allreduce, 2, 0));
+    b.use_codec(&kToyCodec);
+    b.split(2, 4);
+    const Chunk own = b.scratch(0, 2, Layout::scale), scale = b.scratch(0, 2, Layout::scale), sum = b.scratch(0, 2, Layout::encoded, 2);
+    b.measure(own, b.in(0, 2));                                                                           // 0
+    b.encode(b.part(sum, 1, 2), b.in(1, 2), b.part(scale, 1, 2), b.part(own, own_begin, own_begin + 1));  // 1
+    b.measure(b.part(own, 1, 2), b.in(1, 2));                                                             // 2: overwrites
+    return b.finish();
+  };
+  const auto plan = encoded(1);
+  ASSERT_TRUE(plan.ok()) << plan.status().text();
+  EXPECT_EQ(plan->steps[1].own(), (Chunk{plan->steps[0].dst_region, 1, 2}));
+  const auto before = plan->deps_of(plan->steps[2]);  // who overwrites them waits
+  EXPECT_EQ(std::vector<uint32_t>(before.begin(), before.end()), std::vector<uint32_t>{1});
+  EXPECT_THAT(encoded(0).status().text(), HasSubstr("are not the scales of in[1..2)"));
 }
 
 TEST(PlanCheck, OtherCodecsCannotAdd) {
