@@ -96,6 +96,19 @@ typedef struct isthmusCompressionInfo_v1 {
 
 ncclResult_t isthmusCommGetCompressionInfo(ncclComm_t comm, isthmusCompressionInfo_t* info);
 
+// --- plans -------------------------------------------------------------------------------------------------------------------
+// What is known of the links between a communicator's ranks, and which algorithms were chosen by that (docs/planning.md). The same text on
+// all ranks.
+
+/// text[0, *bytes) <- what was measured when the communicator was made (ISTHMUS_PROBE=1), as JSON that `isthmus plan make` and
+/// `isthmus explain` read, ended by a zero. *bytes is the room there is, and afterwards what the text takes; with a text of NULL nothing is
+/// written but that.
+///   ncclInvalidArgument  there is not room enough
+///   ncclInvalidUsage     nothing was measured
+ncclResult_t isthmusCommProfile(ncclComm_t comm, char* text, size_t* bytes);
+/// The same of the plan that the communicator follows, measured or named by ISTHMUS_PLAN_FILE; ncclInvalidUsage: it follows none.
+ncclResult_t isthmusCommPlan(ncclComm_t comm, char* text, size_t* bytes);
+
 // --- aggregator --------------------------------------------------------------------------------------------------------------
 // Sums at one place (the command isthmus aggregate --listen), made of the vectors of those ranks that come: no communicator is
 // needed, ranks may be late, die and come back. Vectors travel encoded by the codec "thc"; ncclFloat32, ncclFloat16, ncclBfloat16 in host

@@ -10,6 +10,7 @@
 
 #include "api/library.h"
 #include "api/names.h"
+#include "api/survey.h"
 #include "bootstrap/comm_id.h"
 
 namespace bootstrap = isthmus::bootstrap;
@@ -191,6 +192,7 @@ namespace {
 
 Status complete_joins(Library& library, exec::Driver::Lock& lock, PendingSetup& pending) {
   Status first;
+  std::vector<Joined> made;
   for (PendingSetup::Joining& joining : pending.joins) {
     library.driver().wait(lock, [&joining] { return joining.join->over(); });
     auto membership = joining.join->membership();
@@ -215,9 +217,13 @@ Status complete_joins(Library& library, exec::Driver::Lock& lock, PendingSetup& 
       if (first.ok()) first = communicator.status();
       continue;
     }
-    *joining.out = library.adopt(std::move(*communicator));
+    made.push_back({.communicator = std::move(*communicator), .out = joining.out});
   }
-  return first;
+  Status surveyed = run_surveys(library, lock, made);
+  for (Joined& one : made) {
+    if (one.communicator != nullptr) *one.out = library.adopt(std::move(one.communicator));
+  }
+  return first.ok() ? surveyed : first;
 }
 
 Status complete_splits(Library& library, exec::Driver::Lock& lock, PendingSetup& pending) {

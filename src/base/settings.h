@@ -38,6 +38,8 @@ struct Settings {
   std::string algorithm;  ///< "" : by rules; "allreduce:ring,broadcast:binomial"
   std::string rules_file;
   std::string plan_file;
+  bool probe = false;
+  TimeNs probe_budget_ns = 2 * kSecondNs;
   bool deterministic = false;
   bool check_plans = false;
   // compression
@@ -72,6 +74,9 @@ struct Settings {
   std::string runtime_dir;  ///< XDG_RUNTIME_DIR; "": none
   std::string temp_dir = "/tmp";
   friend bool operator==(const Settings&, const Settings&) = default;
+
+  /// Whether new communicators measure what lies between their ranks.
+  [[nodiscard]] bool measures() const { return probe && !deterministic && plan_file.empty() && probe_budget_ns > 0; }
 };
 
 /// One row, for printing. `value` is the current text, `source` who set it.

@@ -239,8 +239,18 @@ constexpr std::array kDefinitions = {
         "A plan that `isthmus plan make` wrote: communicators whose ranks are where it says follow it, after the user's rules "
         "and before the built-in ones. The same on all ranks.",
         any_text<&Settings::plan_file>},
+    SettingDefinition{"ISTHMUS_PROBE", "", "0",
+                      "Measure what lies between the ranks of a communicator when it is made, and choose algorithms by a plan that follows "
+                      "from it: of communicators made by ncclCommInitRank and its like whose ranks are on several hosts, not of those "
+                      "split from them. Where a plan is named (ISTHMUS_PLAN_FILE) that one counts and nothing is measured. The same on all "
+                      "ranks.",
+                      yes_or_no<&Settings::probe>},
+    SettingDefinition{"ISTHMUS_PROBE_BUDGET", "", "2s",
+                      "How long measuring may take; what does not fit is left out. The first look at each kind of link, some ten messages, "
+                      "is always taken. 0: as ISTHMUS_PROBE=0.",
+                      duration<&Settings::probe_budget_ns>},
     SettingDefinition{"ISTHMUS_DETERMINISTIC", "", "0",
-                      "Choose algorithms by size, ranks and topology only, never by measurement (today the only way there is).",
+                      "Choose algorithms by size, ranks and topology only, never by measurement: switches ISTHMUS_PROBE off.",
                       yes_or_no<&Settings::deterministic>},
     SettingDefinition{"ISTHMUS_CHECK_PLANS", "", "0", "Prove every plan (result and freedom from deadlock) before its first use.",
                       yes_or_no<&Settings::check_plans>},

@@ -311,6 +311,13 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
   return {};
 }
 
+void Communicator::follow(collectives::Choices choices, std::string plan) {
+  choices_ = std::move(choices);
+  plan_ = std::move(plan);
+  manners_ = {};
+  said_.clear();
+}
+
 void Communicator::say_once(Collective collective, const collectives::Decision& decision) {
   if (!said_.emplace(collective, decision.min_bytes).second) return;
   process_.log().info(

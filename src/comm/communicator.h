@@ -84,6 +84,13 @@ class Communicator final : private exec::Observer, private Listener {
   /// Adds send/recv calls that belong together as one call of the engine.
   Status add_transfers(std::span<const Request> requests, exec::Launch& launch);
 
+  /// Chooses otherwise from the next call on: to be called on all ranks between the same calls. `plan`: the text that says so, for users.
+  void follow(collectives::Choices choices, std::string plan);
+  void remember_profile(std::string profile) { profile_ = std::move(profile); }
+  /// What it follows, and what was measured between its ranks, as JSON; "": nothing.
+  [[nodiscard]] const std::string& plan_text() const { return plan_; }
+  [[nodiscard]] const std::string& profile_text() const { return profile_; }
+
   /// Why the communicator is unusable, or ok.
   [[nodiscard]] const Status& state() const {
     if (closed()) return ended_;
@@ -169,6 +176,7 @@ class Communicator final : private exec::Observer, private Listener {
 
   exec::Process& process_;
   collectives::Choices choices_;
+  std::string plan_, profile_;  ///< as users may ask for them
   Compression compression_;
   Membership membership_;
   exec::Endpoint* endpoint_;  ///< null once closed

@@ -47,7 +47,22 @@ std::vector<int32_t> sites_of(const Membership& membership) {
   return sites;
 }
 
-/// As far as cards tell.
+/// Whether the user's plan was made for a layout like this communicator's.
+bool fits_plan(const Context& context, const Membership& membership) {
+  if (context.plan == nullptr || membership.ranks < 2) return false;
+  const topology::PlanFile& plan = *context.plan;
+  const topology::Layout layout = layout_of(membership);
+  if (layout.hash() == plan.layout_hash) return true;
+  const Logger& log = context.process.log();
+  const std::string what = fmt::format("communicator {:#x} has {}, the plan of ISTHMUS_PLAN_FILE is for {}: not followed", membership.id,
+                                       layout.text(), plan.layout);
+  // Parts of a job have other layouts, of course.
+  membership.ranks == plan.ranks ? log.warn("{}; 'isthmus plan make' makes one", what) : log.info(Subsystem::tuning, "{}", what);
+  return false;
+}
+
+}  // namespace
+
 topology::Layout layout_of(const Membership& membership) {
   std::vector<topology::Place> places;
   std::vector<int32_t> cpus;
@@ -63,24 +78,12 @@ topology::Layout layout_of(const Membership& membership) {
   return layout;
 }
 
-/// What the plan says for this communicator: nothing if it was made for another layout.
-std::vector<collectives::PlannedRange> planned_ranges(const Context& context, const Membership& membership) {
-  if (context.plan == nullptr || membership.ranks < 2) return {};
-  const topology::PlanFile& plan = *context.plan;
-  const topology::Layout layout = layout_of(membership);
-  const Logger& log = context.process.log();
-  if (layout.hash() == plan.layout_hash) {
-    log.info(Subsystem::tuning, "communicator {:#x} follows the plan for {}, profile epoch {}", membership.id, plan.layout, plan.epoch);
-    return plan.ranges();
-  }
-  const std::string what = fmt::format("communicator {:#x} has {}, the plan of ISTHMUS_PLAN_FILE is for {}: not followed", membership.id,
-                                       layout.text(), plan.layout);
-  // Parts of a job have other layouts, of course.
-  membership.ranks == plan.ranks ? log.warn("{}; 'isthmus plan make' makes one", what) : log.info(Subsystem::tuning, "{}", what);
-  return {};
+void follow_plan(const Context& context, Communicator& communicator, const topology::PlanFile& plan) {
+  const Membership& membership = communicator.membership();
+  communicator.follow(context.selector.narrow(membership.reach, membership.ranks, membership.sites, plan.ranges()), to_json(plan));
+  context.process.log().info(Subsystem::tuning, "communicator {:#x} follows the plan for {}, profile epoch {}", membership.id, plan.layout,
+                             plan.epoch);
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, Membership membership) {
   exec::Process& process = context.process;
@@ -101,9 +104,11 @@ Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, 
   exec::Endpoint& endpoint = process.engine().open(membership.id, membership.rank, peers, transports);
   process.log().info(Subsystem::init, "communicator {:#x} rank {} nranks {} reach {} - Init COMPLETE", membership.id, membership.rank,
                      membership.ranks, plan::name_of(membership.reach));
-  const std::vector<collectives::PlannedRange> planned = planned_ranges(context, membership);
-  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks, membership.sites, planned);
-  return std::make_unique<Communicator>(process, std::move(choices), std::move(compression), std::move(membership), endpoint);
+  const bool planned = fits_plan(context, membership);
+  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks, membership.sites);
+  auto communicator = std::make_unique<Communicator>(process, std::move(choices), std::move(compression), std::move(membership), endpoint);
+  if (planned) follow_plan(context, *communicator, *context.plan);
+  return communicator;
 }
 
 Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& context, const std::vector<int32_t>& devices) {

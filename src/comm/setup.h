@@ -23,6 +23,12 @@ struct Context {
 /// A communicator whose ranks all live in this process; entry r is rank r, and reports `devices[r]`.
 Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& context, const std::vector<int32_t>& devices);
 
+/// Where the ranks are, as far as their cards tell.
+topology::Layout layout_of(const Membership& membership);
+
+/// From its next call on the communicator goes by the plan, after the user's rules and before the built-in ones.
+void follow_plan(const Context& context, Communicator& communicator, const topology::PlanFile& plan);
+
 /// Makes rank `membership.rank`'s communicator once all cards are known: finds the way to every rank and opens the endpoint.
 Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, Membership membership);
 

@@ -9,7 +9,7 @@
 namespace isthmus::exec {
 
 namespace {
-constexpr uint8_t kVersion = 3;
+constexpr uint8_t kVersion = 4;
 constexpr size_t kMaxText = 256;
 constexpr size_t kMaxBlob = 512;
 constexpr size_t kMaxCpuBytes = 512;  // of 4096 CPUs
@@ -18,7 +18,7 @@ constexpr size_t kMaxCpuBytes = 512;  // of 4096 CPUs
 std::vector<std::byte> ProcessCard::encode() const {
   std::vector<std::byte> bytes(64 + 2 * kMaxText + kMaxCpuBytes + shm.size() + tcp.size());
   Writer writer(bytes);
-  writer.u8(kVersion).fill(process).u64(host).i32(pid).sized_text(std::string_view(hostname).substr(0, kMaxText));
+  writer.u8(kVersion).u8(probes ? 1 : 0).fill(process).u64(host).i32(pid).sized_text(std::string_view(hostname).substr(0, kMaxText));
   writer.sized_text(std::string_view(site).substr(0, kMaxText));
   const bool writable = cpus.size() <= kMaxCpuBytes / sizeof(uint64_t);
   writer.sized_bytes(std::as_bytes(std::span(cpus).first(writable ? cpus.size() : 0)));
@@ -34,6 +34,7 @@ Result<ProcessCard> ProcessCard::decode(std::span<const std::byte> bytes) {
                         ": run the same Isthmus on all ranks");
   }
   ProcessCard card;
+  card.probes = reader.u8() != 0;
   reader.fill(card.process);
   card.host = reader.u64();
   card.pid = reader.i32();

@@ -22,6 +22,7 @@ struct ProcessCard {
   int32_t pid = 0;
   std::string site;                 ///< the building's name, as far as the process knows; "": not known
   CpuSet cpus;                      ///< on which it may run; not told where that is more than 4096
+  bool probes = false;              ///< it wants what lies between the ranks to be measured
   std::vector<std::byte> shm, tcp;  ///< the transports' own blobs; empty: not reachable that way
 
   [[nodiscard]] std::vector<std::byte> encode() const;

@@ -95,7 +95,8 @@ Result<ProcessCard> Process::card() {
                    .hostname = identity_.hostname,
                    .pid = identity_.pid,
                    .site = identity_.site,
-                   .cpus = identity_.cpu_set};
+                   .cpus = identity_.cpu_set,
+                   .probes = settings_.measures()};
   if (shm_ != nullptr) card.shm = shm_->local_blob();
   if (tcp_ != nullptr) card.tcp = tcp_->local_blob();
   return card;

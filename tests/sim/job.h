@@ -13,6 +13,7 @@
 #include "collectives/select.h"
 #include "comm/join.h"
 #include "comm/setup.h"
+#include "comm/survey.h"
 #include "transport/sim/world.h"
 
 namespace isthmus::sim_test {
@@ -25,6 +26,7 @@ class Job {
     std::shared_ptr<comm::Join> join;
     std::shared_ptr<comm::Watch> watch;
     std::unique_ptr<exec::Launch> launch;  // outlives the communicator, whose end ends its calls
+    std::unique_ptr<comm::Survey> survey;  // likewise
     std::unique_ptr<comm::Communicator> communicator;
   };
 
@@ -34,13 +36,17 @@ class Job {
     auto selector = collectives::Selector::make(settings.algorithm);
     EXPECT_TRUE(selector.ok()) << selector.status().text();
     selector_ = std::make_unique<collectives::Selector>(std::move(*selector));
+    settings_.shm_disable = true;  // every rank's host is another one, as far as the job is concerned
     for (int32_t rank = 0; rank < ranks; ++rank) {
       Rank added;
       added.host = world.add_host(fmt::format("h{}", rank));
       exec::Identity identity{.process = {}, .host = 0, .hostname = fmt::format("h{}", rank), .pid = rank + 1, .site = {}};
       for (uint8_t& byte : identity.process) byte = static_cast<uint8_t>(world.dice().below(256));
-      if (!sites.empty()) identity.site = sites[static_cast<size_t>(rank)];
-      added.process = std::make_unique<exec::Process>(settings, identity, Logger::silent(), &world.network(added.host));
+      if (!sites.empty()) {
+        identity.host = static_cast<uint64_t>(rank) + 1;
+        identity.site = sites[static_cast<size_t>(rank)];
+      }
+      added.process = std::make_unique<exec::Process>(settings_, identity, Logger::silent(), &world.network(added.host));
       ranks_.push_back(std::move(added));
     }
   }
@@ -110,6 +116,25 @@ class Job {
     }
   }
 
+  /// Begins what the library does after joining where ISTHMUS_PROBE says so.
+  void begin_surveys(const comm::Survey::Premises& premises) {
+    for (Rank& rank : ranks_) {
+      ASSERT_TRUE(comm::wants_survey(*rank.communicator));
+      rank.survey = std::make_unique<comm::Survey>(comm::Context{.process = *rank.process, .selector = *selector_}, *rank.communicator,
+                                                   premises, world.now());
+    }
+  }
+  bool run_surveys(TimeNs limit_ns = 120 * kSecondNs) {
+    return run_until(
+        [this] {
+          for (const Rank& rank : ranks_) {
+            if (world.runs(rank.host) && !rank.survey->over()) return false;
+          }
+          return true;
+        },
+        limit_ns);
+  }
+
   /// Begins a call on one rank; its outcome is in launch(rank).
   void submit(size_t rank, comm::Request request) {
     ASSERT_TRUE(ranks_[rank].communicator->check(request).ok());
@@ -158,6 +183,7 @@ class Job {
       if (!world.runs(rank.host)) continue;
       if (rank.join != nullptr && !rank.join->over()) rank.join->poll(now);
       if (rank.watch != nullptr) rank.watch->poll(now);
+      if (rank.survey != nullptr) rank.survey->poll(now);
       moved |= rank.process->poll(now);
     }
     return moved;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which experiments are made. See survey.h; what their results say is in survey_profile.cc.
+#include "topology/planner/survey.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace isthmus::topology {
+namespace {
+
+constexpr double kWindowNs = 0.15e9;  ///< what one kind of experiment may take with one pair
+constexpr int32_t kMostMembers = 8;   ///< of the widest level: each pair of them is looked at
+constexpr size_t kMostCounterparts = 16;
+constexpr uint64_t kSmall = Experiment::kAnswerBytes, kRough = 64 << 10, kLeast = 256 << 10, kMost = 8 << 20;
+constexpr uint32_t kRoughPings = 4, kBurst = 32;
+constexpr double kMostPings = 60;
+constexpr int kMostRises = 3;
+constexpr double kUnknownRate = 20e9;  ///< of a link on which messages of any size seem to take no time
+
+Experiment pings(int32_t from, int32_t to, uint32_t count) {
+  return {.from = from, .to = to, .rounds = std::vector<Round>(count, Round{.bytes = kSmall}), .by_rank = true};
+}
+
+}  // namespace
+
+std::array<int64_t, 2> Experiment::report(std::vector<TimeNs> times_ns) const {
+  if (!by_rank) return {times_ns[times_ns.size() < 2 ? 0 : times_ns.size() - 2], times_ns.back()};
+  std::sort(times_ns.begin(), times_ns.end());
+  return {times_ns.front(), times_ns[(times_ns.size() * 99 + 99) / 100 - 1]};
+}
+
+SurveyPlan::SurveyPlan(Layout layout, TimeNs budget_ns) : layout_(std::move(layout)), budget_ns_(budget_ns) {
+  find_pairs();
+  add_rough();
+  if (experiments_.empty()) phase_ = Phase::over;
+}
+
+// One pair for each kind of link below the widest: the lowest ranks that there are.
+void SurveyPlan::find_pairs() {
+  const std::optional<Level> widest = layout_.widest();
+  if (!widest) return;
+  for (size_t level = 0; level <= static_cast<size_t>(*widest); ++level) {
+    const auto within = static_cast<Level>(level);
+    std::vector<int32_t> firsts;  // by member
+    for (int32_t rank = 0; rank < layout_.ranks(); ++rank) {
+      const auto member = static_cast<size_t>(layout_.member(within, rank));
+      if (member == firsts.size()) firsts.push_back(rank);
+      if (firsts[member] == rank || layout_.common(firsts[member], rank) != within) continue;
+      pairs_.push_back({.within = within, .from = firsts[member], .to = rank, .streams = {}, .cuts = {}});
+      break;
+    }
+  }
+  find_widest_pairs(*widest);
+}
+
+void SurveyPlan::find_widest_pairs(Level widest) {
+  std::vector<int32_t> firsts;
+  for (int32_t rank = 0; rank < layout_.ranks(); ++rank) {
+    if (layout_.member(widest, rank) == static_cast<int32_t>(firsts.size())) firsts.push_back(rank);
+  }
+  const auto members = static_cast<int32_t>(firsts.size());
+  const auto pair = [&](int32_t a, int32_t b, bool named) {
+    const int32_t from = firsts[static_cast<size_t>(a)], to = firsts[static_cast<size_t>(b)];
+    pairs_.push_back({.within = layout_.common(from, to), .from = from, .to = to, .named = named, .streams = {}, .cuts = {}});
+  };
+  if (members > kMostMembers) return pair(0, members / 2, false);
+  for (int32_t a = 0; a < members; ++a) {
+    for (int32_t b = a + 1; b < members; ++b) pair(a, b, true);
+  }
+}
+
+void SurveyPlan::add(const Order& order, Experiment experiment) {
+  orders_.push_back(order);
+  experiments_.push_back(std::move(experiment));
+}
+
+bool SurveyPlan::fits(double cost_ns) {
+  if (cost_ns > left_ns_) return false;
+  left_ns_ -= cost_ns;
+  return true;
+}
+
+void SurveyPlan::add_rough() {
+  for (size_t at = 0; at < pairs_.size(); ++at) {
+    const Pair& pair = pairs_[at];
+    add({What::ping, at, 0}, pings(pair.from, pair.to, kRoughPings));
+    const std::vector<Round> rounds(2, Round{.bytes = kRough});
+    add({What::stream, at, 0, kRough}, {.from = pair.from, .to = pair.to, .rounds = rounds});
+    if (pair.named) add({What::stream, at, 1, kRough}, {.from = pair.to, .to = pair.from, .rounds = rounds});
+  }
+}
+
+void SurveyPlan::add_details() {
+  for (size_t at = 0; at < pairs_.size(); ++at) {
+    const Pair& pair = pairs_[at];
+    const double trip_ns = std::max<double>(1, static_cast<double>(pair.round_trip_ns));
+    const auto count = static_cast<uint32_t>(std::min(kMostPings, kWindowNs / trip_ns));
+    if (count > kRoughPings && fits(count * trip_ns)) add({What::ping, at, 0}, pings(pair.from, pair.to, count));
+    if (fits(2 * trip_ns)) {
+      add({What::burst, at, 0},
+          {.from = pair.from, .to = pair.to, .rounds = std::vector<Round>(2, Round{.bytes = kSmall, .messages = kBurst})});
+    }
+    for (size_t direction = 0; direction < (pair.named ? 2U : 1U); ++direction) add_stream(at, direction);
+  }
+}
+
+// A message that wakes the connection up, then two of different sizes: what the larger one takes more is by its bytes alone.
+void SurveyPlan::add_stream(size_t at, size_t direction) {
+  const Pair& pair = pairs_[at];
+  const Rate& known = pair.streams[direction];
+  uint64_t bytes = kMost;
+  while (bytes >= kLeast && static_cast<double>(bytes) / known.bytes_per_s * 1e9 > kWindowNs) bytes /= 2;
+  if (bytes <= known.bytes || bytes < kLeast) return;
+  const double cost_ns = 2.5 * static_cast<double>(bytes) / known.bytes_per_s * 1e9 + 3 * static_cast<double>(pair.round_trip_ns);
+  if (!fits(cost_ns)) return;
+  const int32_t from = direction == 0 ? pair.from : pair.to, to = direction == 0 ? pair.to : pair.from;
+  add({What::stream, at, direction, bytes}, {.from = from, .to = to, .rounds = {{.bytes = bytes}, {.bytes = bytes / 2}, {.bytes = bytes}}});
+}
+
+// Where larger messages went quicker, they may go quicker still.
+void SurveyPlan::add_more() {
+  if (rises_++ >= kMostRises) return;
+  for (size_t at = 0; at < pairs_.size(); ++at) {
+    for (size_t direction = 0; direction < 2; ++direction) {
+      if (pairs_[at].streams[direction].rises) add_stream(at, direction);
+    }
+  }
+}
+
+std::vector<std::pair<int32_t, int32_t>> SurveyPlan::counterparts(const Pair& pair, size_t direction) const {
+  const Level level = *layout_.widest();
+  std::array<std::vector<int32_t>, 2> ranks;
+  for (int32_t rank = 0; rank < layout_.ranks(); ++rank) {
+    for (size_t end = 0; end < 2; ++end) {
+      const int32_t first = (end == direction) ? pair.from : pair.to;
+      if (layout_.member(level, rank) == layout_.member(level, first)) ranks[end].push_back(rank);
+    }
+  }
+  std::vector<std::pair<int32_t, int32_t>> result;
+  for (size_t i = 0; i < std::min({ranks[0].size(), ranks[1].size(), kMostCounterparts}); ++i)
+    result.emplace_back(ranks[0][i], ranks[1][i]);
+  return result;
+}
+
+// One cut in a phase: all of its pairs begin together because the phase before has ended for all.
+void SurveyPlan::add_cut() {
+  while (experiments_.empty() && next_cut_ < 2 * pairs_.size()) {
+    const size_t at = next_cut_ / 2, direction = next_cut_ % 2;
+    ++next_cut_;
+    const Pair& pair = pairs_[at];
+    if (!pair.named) continue;
+    const auto ways = counterparts(pair, direction);
+    if (ways.size() < 2) continue;
+    const double one_ns = static_cast<double>(ways.size()) / pair.streams[direction].bytes_per_s * 1e9;  // a byte on each way
+    uint64_t bytes = kMost;
+    while (bytes > kRough && static_cast<double>(bytes) * one_ns > kWindowNs) bytes /= 2;
+    if (!fits(1.5 * static_cast<double>(bytes) * one_ns + 2 * static_cast<double>(pair.round_trip_ns))) continue;
+    for (const auto& [from, to] : ways) {
+      add({What::cut, at, direction, bytes}, {.from = from, .to = to, .rounds = {{.bytes = bytes / 2}, {.bytes = bytes}}});
+    }
+  }
+}
+
+void SurveyPlan::next() {
+  orders_.clear();
+  experiments_.clear();
+  left_ns_ = static_cast<double>(budget_ns_ - header_[kElapsedNs]);
+  if (phase_ == Phase::rough) {
+    phase_ = Phase::detail;
+    add_details();
+  } else if (phase_ == Phase::detail) {
+    add_more();
+  }
+  if (!experiments_.empty()) return;
+  phase_ = Phase::cuts;
+  add_cut();
+  if (experiments_.empty()) phase_ = Phase::over;
+}
+
+void SurveyPlan::accept(std::span<const int64_t> results) {
+  std::copy_n(results.begin(), kHeader, header_.begin());
+  for (Pair& pair : pairs_) {
+    for (Rate& stream : pair.streams) stream.rises = false;
+  }
+  for (size_t i = 0; i < orders_.size(); ++i) {
+    const size_t at = kHeader + kPerExperiment * i;
+    take(orders_[i], results[at], results[at + 1]);
+    if (orders_[i].what == What::ping) pairs_[orders_[i].pair].samples += static_cast<uint32_t>(experiments_[i].rounds.size());
+  }
+  // All of a cut's ways count together: the slowest tells how long all the bytes took.
+  if (!orders_.empty() && orders_[0].what == What::cut) {
+    pairs_[orders_[0].pair].cuts[orders_[0].direction].bytes_per_s *= static_cast<double>(orders_.size());
+  }
+  next();
+}
+
+void SurveyPlan::take(const Order& order, TimeNs first, TimeNs second) {
+  Pair& pair = pairs_[order.pair];
+  // Without the way there and the answer's way back.
+  const auto rate_of = [&](uint64_t bytes, TimeNs time) {
+    return time <= pair.round_trip_ns
+               ? kUnknownRate
+               : std::min(kUnknownRate, static_cast<double>(bytes) * 1e9 / static_cast<double>(time - pair.round_trip_ns));
+  };
+  switch (order.what) {
+    case What::ping:
+      pair.round_trip_ns = pair.round_trip_ns == 0 ? first : std::min(pair.round_trip_ns, first);
+      pair.slow_trip_ns = second;
+      break;
+    case What::burst:
+      pair.burst_ns = std::min(first, second);
+      break;
+    case What::stream: {
+      Rate& stream = pair.streams[order.direction];
+      double rate = rate_of(order.bytes, std::min(first, second));
+      if (order.bytes > kRough) {
+        // By the slope, where noise does not contradict: nothing is slower than with all that is the same for all sizes counted in.
+        const double least = rate_of(order.bytes, second);
+        const double slope = second <= first ? least : static_cast<double>(order.bytes / 2) * 1e9 / static_cast<double>(second - first);
+        rate = std::clamp(slope, least, 2 * least);
+      }
+      stream.rises = order.bytes > kRough && rate > 1.25 * stream.bytes_per_s;
+      stream.bytes_per_s = rate;
+      stream.bytes = order.bytes;
+      break;
+    }
+    case What::cut: {
+      Rate& cut = pair.cuts[order.direction];
+      const double rate = rate_of(order.bytes, second);
+      cut.bytes_per_s = cut.bytes_per_s == 0 ? rate : std::min(cut.bytes_per_s, rate);
+      cut.bytes = order.bytes;
+      break;
+    }
+  }
+}
+
+}  // namespace isthmus::topology
