@@ -6,12 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "cli/run/rank_exchange.h"
+
 namespace isthmus::cli {
 
 /// What a run of the tool comes to.
 struct Outcome {
   int exit_code = 0;
 };
+
+/// Hidden options that the launcher's variables fill in.
+void add_rank_options(CLI::App& command, RankWords& rank);
 
 /// `command` is what followed "--" on the command line.
 void add_run(CLI::App& app, const std::vector<std::string>& command, Outcome& outcome);
@@ -23,6 +28,7 @@ void add_plan(CLI::App& app, Outcome& outcome);
 /// A command of `isthmus plan`.
 void add_plan_make(CLI::App& plan, Outcome& outcome);
 void add_explain(CLI::App& app, Outcome& outcome);
+void add_probe(CLI::App& app, Outcome& outcome);
 void add_topo(CLI::App& app, Outcome& outcome);
 void add_aggregate(CLI::App& app, Outcome& outcome);
 

@@ -114,6 +114,7 @@ int main(int argc, char** argv) {
   add_plan(app, outcome);
   add_explain(app, outcome);
   add_topo(app, outcome);
+  add_probe(app, outcome);
   add_aggregate(app, outcome);
   app.footer("'isthmus COMMAND --help' or 'isthmus help COMMAND' says more about a command; 'isthmus version' says which this is.");
   try {

@@ -87,19 +87,23 @@ Status show(const Words& words) {
 
 }  // namespace
 
+void add_rank_options(CLI::App& command, RankWords& rank) {
+  const auto from_launcher = [&](const char* option, int& value, const char* variable) {
+    command.add_option(option, value)->envname(variable)->group("");
+  };
+  from_launcher("--rank", rank.rank, "ISTHMUS_RUN_RANK");
+  from_launcher("--ranks", rank.size, "ISTHMUS_RUN_SIZE");
+  from_launcher("--local-rank", rank.local_rank, "ISTHMUS_RUN_LOCAL_RANK");
+  from_launcher("--exchange", rank.descriptor, "ISTHMUS_RUN_FD");
+}
+
 void add_topo(CLI::App& app, Outcome& outcome) {
   CLI::App* topo = app.add_subcommand("topo", std::string(kHelp));
   const auto words = std::make_shared<Words>();
   topo->add_flag("--json", words->json, "As JSON");
   topo->add_option("--svg", words->svg, "Also as a drawing, into this FILE");
   topo->add_flag("--inside", words->inside, "Of a job, also what is in each host");
-  const auto from_launcher = [&](const char* option, int& value, const char* variable) {
-    topo->add_option(option, value)->envname(variable)->group("");
-  };
-  from_launcher("--rank", words->rank.rank, "ISTHMUS_RUN_RANK");
-  from_launcher("--ranks", words->rank.size, "ISTHMUS_RUN_SIZE");
-  from_launcher("--local-rank", words->rank.local_rank, "ISTHMUS_RUN_LOCAL_RANK");
-  from_launcher("--exchange", words->rank.descriptor, "ISTHMUS_RUN_FD");
+  add_rank_options(*topo, words->rank);
   topo->footer(std::string(kFooter));
   topo->callback([words, &outcome] {
     if (const Status shown = show(*words); !shown.ok()) {

@@ -15,6 +15,7 @@ constexpr uint64_t kSmall = Experiment::kAnswerBytes, kRough = 64 << 10, kLeast 
 constexpr uint32_t kRoughPings = 4, kBurst = 32;
 constexpr double kMostPings = 60;
 constexpr int kMostRises = 3;
+constexpr size_t kCutSteps = 4;        ///< of a pair: there and back, to wake up and to measure
 constexpr double kUnknownRate = 20e9;  ///< of a link on which messages of any size seem to take no time
 
 Experiment pings(int32_t from, int32_t to, uint32_t count) {
@@ -142,21 +143,30 @@ std::vector<std::pair<int32_t, int32_t>> SurveyPlan::counterparts(const Pair& pa
   return result;
 }
 
-// One cut in a phase: all of its pairs begin together because the phase before has ended for all.
+// One cut at a time: all of its pairs begin together because the phase before has ended for all. In a first phase their connections wake
+// up. One of them may take all there is and leave the rest to the others when it has ended, so that only the time of all together tells.
 void SurveyPlan::add_cut() {
-  while (experiments_.empty() && next_cut_ < 2 * pairs_.size()) {
-    const size_t at = next_cut_ / 2, direction = next_cut_ % 2;
+  while (experiments_.empty() && next_cut_ < kCutSteps * pairs_.size()) {
+    const size_t at = next_cut_ / kCutSteps, direction = next_cut_ / 2 % 2;
+    const bool wakes_up = next_cut_ % 2 == 0;
     ++next_cut_;
-    const Pair& pair = pairs_[at];
+    Pair& pair = pairs_[at];
     if (!pair.named) continue;
     const auto ways = counterparts(pair, direction);
     if (ways.size() < 2) continue;
-    const double one_ns = static_cast<double>(ways.size()) / pair.streams[direction].bytes_per_s * 1e9;  // a byte on each way
-    uint64_t bytes = kMost;
-    while (bytes > kRough && static_cast<double>(bytes) * one_ns > kWindowNs) bytes /= 2;
-    if (!fits(1.5 * static_cast<double>(bytes) * one_ns + 2 * static_cast<double>(pair.round_trip_ns))) continue;
+    uint64_t& bytes = pair.cuts[direction].bytes;
+    if (wakes_up) {
+      const double one_ns = static_cast<double>(ways.size()) / pair.streams[direction].bytes_per_s * 1e9;  // a byte on each way
+      uint64_t most = kMost;
+      while (most > kRough && static_cast<double>(most) * one_ns > kWindowNs) most /= 2;
+      if (fits(1.5 * static_cast<double>(most) * one_ns + 4 * static_cast<double>(pair.round_trip_ns))) bytes = most;
+    }
+    if (bytes == 0) continue;  // there was no time left
+    // A small round first: with its answer comes the leave to send the large one at once.
+    const std::vector<Round> rounds =
+        wakes_up ? std::vector<Round>{{.bytes = bytes / 2}} : std::vector<Round>{{.bytes = kSmall}, {.bytes = bytes}};
     for (const auto& [from, to] : ways) {
-      add({What::cut, at, direction, bytes}, {.from = from, .to = to, .rounds = {{.bytes = bytes / 2}, {.bytes = bytes}}});
+      add({wakes_up ? What::wake : What::cut, at, direction, bytes}, {.from = from, .to = to, .rounds = rounds});
     }
   }
 }
@@ -228,9 +238,10 @@ void SurveyPlan::take(const Order& order, TimeNs first, TimeNs second) {
       Rate& cut = pair.cuts[order.direction];
       const double rate = rate_of(order.bytes, second);
       cut.bytes_per_s = cut.bytes_per_s == 0 ? rate : std::min(cut.bytes_per_s, rate);
-      cut.bytes = order.bytes;
       break;
     }
+    case What::wake:
+      break;
   }
 }
 

@@ -56,7 +56,7 @@ class SurveyPlan {
 
  private:
   enum class Phase : uint8_t { rough, detail, cuts, over };
-  enum class What : uint8_t { ping, burst, stream, cut };
+  enum class What : uint8_t { ping, burst, stream, wake, cut };
   /// Messages of one direction between a pair's two ranks; or all streams at once between the members that they stand for.
   struct Rate {
     double bytes_per_s = 0;  ///< 0: not measured
@@ -98,7 +98,7 @@ class SurveyPlan {
   double left_ns_ = 0;  ///< of the budget, as far as can be told
   Phase phase_ = Phase::rough;
   int rises_ = 0;        ///< phases that were about larger messages
-  size_t next_cut_ = 0;  ///< two to a pair
+  size_t next_cut_ = 0;  ///< several steps to a pair
   std::vector<Pair> pairs_;
   std::vector<Experiment> experiments_;
   std::vector<Order> orders_;  ///< what each experiment is about
