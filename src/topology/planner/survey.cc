@@ -19,13 +19,14 @@ constexpr size_t kCutSteps = 4;        ///< of a pair: there and back, to wake u
 constexpr double kUnknownRate = 20e9;  ///< of a link on which messages of any size seem to take no time
 
 Experiment pings(int32_t from, int32_t to, uint32_t count) {
-  return {.from = from, .to = to, .rounds = std::vector<Round>(count, Round{.bytes = kSmall}), .by_rank = true};
+  return {.from = from, .to = to, .rounds = std::vector<Round>(1 + count, Round{.bytes = kSmall}), .by_rank = true};
 }
 
 }  // namespace
 
 std::array<int64_t, 2> Experiment::report(std::vector<TimeNs> times_ns) const {
   if (!by_rank) return {times_ns[times_ns.size() < 2 ? 0 : times_ns.size() - 2], times_ns.back()};
+  if (times_ns.size() > 1) times_ns.erase(times_ns.begin());
   std::sort(times_ns.begin(), times_ns.end());
   return {times_ns.front(), times_ns[(times_ns.size() * 99 + 99) / 100 - 1]};
 }
@@ -65,8 +66,13 @@ void SurveyPlan::find_widest_pairs(Level widest) {
     pairs_.push_back({.within = layout_.common(from, to), .from = from, .to = to, .named = named, .streams = {}, .cuts = {}});
   };
   if (members > kMostMembers) return pair(0, members / 2, false);
-  for (int32_t a = 0; a < members; ++a) {
-    for (int32_t b = a + 1; b < members; ++b) pair(a, b, true);
+  // As in a tournament: in each turn everybody meets somebody else, so that turns pass at once and no member has two experiments.
+  const int32_t places = members + members % 2;
+  for (int32_t turn = 0; turn < places - 1; ++turn) {
+    for (int32_t i = 0; i < places / 2; ++i) {
+      const int32_t a = i == 0 ? places - 1 : (turn + i) % (places - 1), b = (turn + places - 1 - i) % (places - 1);
+      if (std::max(a, b) < members) pair(std::min(a, b), std::max(a, b), true);
+    }
   }
 }
 
@@ -75,9 +81,11 @@ void SurveyPlan::add(const Order& order, Experiment experiment) {
   experiments_.push_back(std::move(experiment));
 }
 
-bool SurveyPlan::fits(double cost_ns) {
-  if (cost_ns > left_ns_) return false;
-  left_ns_ -= cost_ns;
+// Ranks work side by side, so each has the whole budget to itself.
+bool SurveyPlan::fits(double cost_ns, int32_t from, int32_t to) {
+  double &one = busy_ns_[from], &other = busy_ns_[to];
+  if (std::max(one, other) + cost_ns > left_ns_) return false;
+  one = other = std::max(one, other) + cost_ns;
   return true;
 }
 
@@ -85,7 +93,7 @@ void SurveyPlan::add_rough() {
   for (size_t at = 0; at < pairs_.size(); ++at) {
     const Pair& pair = pairs_[at];
     add({What::ping, at, 0}, pings(pair.from, pair.to, kRoughPings));
-    const std::vector<Round> rounds(2, Round{.bytes = kRough});
+    const std::vector<Round> rounds = {{.bytes = kRough}};
     add({What::stream, at, 0, kRough}, {.from = pair.from, .to = pair.to, .rounds = rounds});
     if (pair.named) add({What::stream, at, 1, kRough}, {.from = pair.to, .to = pair.from, .rounds = rounds});
   }
@@ -96,8 +104,8 @@ void SurveyPlan::add_details() {
     const Pair& pair = pairs_[at];
     const double trip_ns = std::max<double>(1, static_cast<double>(pair.round_trip_ns));
     const auto count = static_cast<uint32_t>(std::min(kMostPings, kWindowNs / trip_ns));
-    if (count > kRoughPings && fits(count * trip_ns)) add({What::ping, at, 0}, pings(pair.from, pair.to, count));
-    if (fits(2 * trip_ns)) {
+    if (count > kRoughPings && fits((1 + count) * trip_ns, pair.from, pair.to)) add({What::ping, at, 0}, pings(pair.from, pair.to, count));
+    if (fits(2 * trip_ns, pair.from, pair.to)) {
       add({What::burst, at, 0},
           {.from = pair.from, .to = pair.to, .rounds = std::vector<Round>(2, Round{.bytes = kSmall, .messages = kBurst})});
     }
@@ -113,7 +121,7 @@ void SurveyPlan::add_stream(size_t at, size_t direction) {
   while (bytes >= kLeast && static_cast<double>(bytes) / known.bytes_per_s * 1e9 > kWindowNs) bytes /= 2;
   if (bytes <= known.bytes || bytes < kLeast) return;
   const double cost_ns = 2.5 * static_cast<double>(bytes) / known.bytes_per_s * 1e9 + 3 * static_cast<double>(pair.round_trip_ns);
-  if (!fits(cost_ns)) return;
+  if (!fits(cost_ns, pair.from, pair.to)) return;
   const int32_t from = direction == 0 ? pair.from : pair.to, to = direction == 0 ? pair.to : pair.from;
   add({What::stream, at, direction, bytes}, {.from = from, .to = to, .rounds = {{.bytes = bytes}, {.bytes = bytes / 2}, {.bytes = bytes}}});
 }
@@ -159,7 +167,7 @@ void SurveyPlan::add_cut() {
       const double one_ns = static_cast<double>(ways.size()) / pair.streams[direction].bytes_per_s * 1e9;  // a byte on each way
       uint64_t most = kMost;
       while (most > kRough && static_cast<double>(most) * one_ns > kWindowNs) most /= 2;
-      if (fits(1.5 * static_cast<double>(most) * one_ns + 4 * static_cast<double>(pair.round_trip_ns))) bytes = most;
+      if (fits(1.5 * static_cast<double>(most) * one_ns + 4 * static_cast<double>(pair.round_trip_ns), pair.from, pair.to)) bytes = most;
     }
     if (bytes == 0) continue;  // there was no time left
     // A small round first: with its answer comes the leave to send the large one at once.
@@ -174,6 +182,7 @@ void SurveyPlan::add_cut() {
 void SurveyPlan::next() {
   orders_.clear();
   experiments_.clear();
+  busy_ns_.clear();
   left_ns_ = static_cast<double>(budget_ns_ - header_[kElapsedNs]);
   if (phase_ == Phase::rough) {
     phase_ = Phase::detail;
@@ -195,7 +204,7 @@ void SurveyPlan::accept(std::span<const int64_t> results) {
   for (size_t i = 0; i < orders_.size(); ++i) {
     const size_t at = kHeader + kPerExperiment * i;
     take(orders_[i], results[at], results[at + 1]);
-    if (orders_[i].what == What::ping) pairs_[orders_[i].pair].samples += static_cast<uint32_t>(experiments_[i].rounds.size());
+    if (orders_[i].what == What::ping) pairs_[orders_[i].pair].samples += static_cast<uint32_t>(experiments_[i].rounds.size() - 1);
   }
   // All of a cut's ways count together: the slowest tells how long all the bytes took.
   if (!orders_.empty() && orders_[0].what == What::cut) {

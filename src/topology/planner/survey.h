@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -29,7 +30,8 @@ struct Experiment {
   static constexpr uint64_t kAnswerBytes = 8;
   int32_t from = 0, to = 0;
   std::vector<Round> rounds;
-  bool by_rank = false;  ///< of the times, the least and the 99th percentile are told; else the last two
+  bool by_rank =
+      false;  ///< of all times but the first, which may open a connection, the least and the 99th percentile are told; else the last two
 
   /// What is told of the rounds' times; at least one.
   [[nodiscard]] std::array<int64_t, 2> report(std::vector<TimeNs> times_ns) const;
@@ -81,7 +83,7 @@ class SurveyPlan {
   void find_pairs();
   void find_widest_pairs(Level widest);
   void add(const Order& order, Experiment experiment);
-  [[nodiscard]] bool fits(double cost_ns);
+  [[nodiscard]] bool fits(double cost_ns, int32_t from, int32_t to);
   void add_rough();
   void add_details();
   void add_stream(size_t pair, size_t direction);
@@ -95,7 +97,8 @@ class SurveyPlan {
 
   Layout layout_;
   TimeNs budget_ns_;
-  double left_ns_ = 0;  ///< of the budget, as far as can be told
+  double left_ns_ = 0;                 ///< of the budget, when the present phase began
+  std::map<int32_t, double> busy_ns_;  ///< by rank, what its experiments of the present phase take
   Phase phase_ = Phase::rough;
   int rises_ = 0;        ///< phases that were about larger messages
   size_t next_cut_ = 0;  ///< several steps to a pair

@@ -30,7 +30,10 @@ LinkFacts SurveyPlan::facts(const Pair& pair, size_t direction) const {
   facts.latency_ns = pair.round_trip_ns / 2;
   facts.jitter_ns = std::max<TimeNs>(0, pair.slow_trip_ns - pair.round_trip_ns) / 2;
   facts.overhead_ns = std::max<TimeNs>(0, pair.burst_ns - pair.round_trip_ns) / kBurstGaps;
-  const double stream = pair.streams[direction].bytes_per_s, all = pair.cuts[direction].bytes_per_s;
+  // What was not measured is taken to be as on the way back, or else all streams to share what one of them gets: a guess that is too slow
+  // costs less than one that is too quick.
+  const double stream = pair.streams[direction].bytes_per_s;
+  const double all = pair.cuts[direction].bytes_per_s > 0 ? pair.cuts[direction].bytes_per_s : pair.cuts[1 - direction].bytes_per_s;
   facts.stream_bytes_per_s = static_cast<uint64_t>(std::llround(stream));
   facts.port_bytes_per_s = port(pair.within);
   facts.confidence = Confidence::measured;
@@ -42,9 +45,9 @@ LinkFacts SurveyPlan::facts(const Pair& pair, size_t direction) const {
   facts.from = name(direction == 0 ? pair.from : pair.to);
   facts.to = name(direction == 0 ? pair.to : pair.from);
   const auto ways = static_cast<double>(counterparts(pair, direction).size());
-  if (ways < 2) {
+  if (ways < 2 || all == 0) {
     facts.cut_bytes_per_s = facts.stream_bytes_per_s;
-  } else if (all > 0 && all < kShares * ways * stream) {
+  } else if (all < kShares * ways * stream) {
     facts.cut_bytes_per_s = static_cast<uint64_t>(std::llround(all));
   }
   return facts;
