@@ -162,6 +162,8 @@ SettingSource parse_conf(std::string name, std::string_view text) {
   return source;
 }
 
+void set_variable(const char* name, const char* value) { setenv(name, value, 1); }
+
 std::vector<std::string> whole_environment() {
   std::vector<std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) variables.emplace_back(*entry);

@@ -105,6 +105,8 @@ Result<Settings> parse_settings(std::span<const SettingSource> sources, Settings
 SettingSource parse_conf(std::string name, std::string_view text);
 /// Every variable as "NAME=value", for `isthmus run` to hand on to the programs that it starts.
 std::vector<std::string> whole_environment();
+/// Puts a variable into the environment, for a tool that is about to call the library as a program would. Before there are other threads.
+void set_variable(const char* name, const char* value);
 /// From the environment, then NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf (the environment wins). Ignores everything, with a
 /// warning, when the process runs with elevated privileges (AT_SECURE).
 Result<Settings> settings_from_environment(SettingsReport* report = nullptr);

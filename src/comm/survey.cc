@@ -37,11 +37,7 @@ bool wants_survey(const Communicator& communicator) {
 }
 
 Survey::Survey(const Context& context, Communicator& communicator, const Premises& premises, TimeNs now)
-    : context_(context),
-      communicator_(communicator),
-      premises_(premises),
-      began_ns_(now),
-      plan_(layout_of(communicator.membership()), context.process.settings().probe_budget_ns) {
+    : context_(context), communicator_(communicator), premises_(premises), began_ns_(now), plan_(layout_of(communicator.membership())) {
   begin_phase();
 }
 
@@ -163,6 +159,7 @@ Status Survey::agree(TimeNs now) {
   stage_ = Stage::agreement;
   results_[Plan::kElapsedNs] = now - began_ns_;
   if (communicator_.rank() == 0) {
+    results_[Plan::kBudgetNs] = premises_.budget_ns;
     results_[Plan::kWallClockS] = premises_.wall_clock_s;
     results_[Plan::kReduceBytesPerS] = static_cast<int64_t>(premises_.reduce_bytes_per_s);
     results_[Plan::kCopyBytesPerS] = static_cast<int64_t>(premises_.copy_bytes_per_s);

@@ -22,6 +22,7 @@ class Survey {
  public:
   /// What only this process can tell. Rank 0's counts.
   struct Premises {
+    TimeNs budget_ns = 2 * kSecondNs;
     int64_t wall_clock_s = 0;                               ///< since 1970
     uint64_t reduce_bytes_per_s = 0, copy_bytes_per_s = 0;  ///< 0: not measured
   };

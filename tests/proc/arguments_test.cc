@@ -66,6 +66,9 @@ const Wrong kWrong[] = {
      [](Buffers& b, ncclComm_t c) { return ncclAllGather(b.in.data(), b.out.data(), SIZE_MAX / 8 + 1, ncclFloat, c, nullptr); }},
     {"count wraps to nothing", "more bytes than any memory has",
      [](Buffers& b, ncclComm_t c) { return ncclSend(b.in.data(), size_t{1} << 62, ncclFloat, 1, c, nullptr); }},
+    {"no room for a profile", "the pointer to the size is NULL",
+     [](Buffers&, ncclComm_t c) { return isthmusCommProfile(c, nullptr, nullptr); }},
+    {"no room for a plan", "the pointer to the size is NULL", [](Buffers&, ncclComm_t c) { return isthmusCommPlan(c, nullptr, nullptr); }},
     {"unaligned", "is not aligned",
      [](Buffers& b, ncclComm_t c) {
        return ncclAllReduce(reinterpret_cast<char*>(b.in.data()) + 1, b.out.data(), 10, ncclFloat, ncclSum, c, nullptr);

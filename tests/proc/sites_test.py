@@ -4,6 +4,7 @@ give, and traces say that they were. Called by the test runner: sites_test.py IS
 that found wrong values or did not end well."""
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import subprocess
@@ -53,6 +54,51 @@ class Sites(unittest.TestCase):
                         self.assertIn("hierarchy", text)
                     for path in self.folder.glob(f"{program}.*.json"):
                         path.unlink()
+
+    def test_measured_plans_are_followed(self) -> None:
+        says = {"ISTHMUS_DEBUG": "INFO", "ISTHMUS_DEBUG_SUBSYS": "TUNING", "ISTHMUS_DEBUG_FILE": str(self.folder / "log.%p")}
+        for sites in ("aabb", "abc"):
+            with self.subTest(sites=sites):
+                done = self.run_at(sites, str(PROGRAMS / "all_reduce_perf"), *SIZES, ISTHMUS_PROBE="1", **says)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("Out of bounds values : 0 OK", done.stdout)
+                logs = list(self.folder.glob("log.*"))
+                self.assertEqual(len(logs), len(sites))
+                for log in logs:
+                    text = log.read_text(encoding="utf-8")
+                    self.assertIn("follows the plan", text)
+                    self.assertIn("chosen by the plan", text)
+                    log.unlink()
+
+    def test_not_measured_where_it_is_forbidden(self) -> None:
+        plain = {"ISTHMUS_PROBE": "1", "ISTHMUS_DEBUG": "INFO", "ISTHMUS_DEBUG_SUBSYS": "TUNING"}
+        for forbidden in ({"ISTHMUS_DETERMINISTIC": "1"}, {"ISTHMUS_PROBE_BUDGET": "0"}):
+            done = self.run_at("ab", str(PROGRAMS / "all_reduce_perf"), *SIZES, **plain, **forbidden)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertNotIn("follows the plan", done.stdout + done.stderr)
+
+    def test_probe_writes_what_others_read(self) -> None:
+        profile, plan = self.folder / "profile.json", self.folder / "plan.json"
+        done = self.run_at("aabb", TOOL, "probe", "-o", str(profile), "--plan", str(plan))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("measured", done.stdout)
+        links = json.loads(profile.read_text(encoding="utf-8"))["links"]
+        measured = [(link["within"], link.get("from"), link.get("to")) for link in links if link["confidence"] == "measured"]
+        self.assertEqual(measured, [("building", None, None), ("job", "a", "b"), ("job", "b", "a")])
+        made = subprocess.run([TOOL, "plan", "make", "--layout", "2x2", "--profile", str(profile)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        says = {"ISTHMUS_DEBUG": "INFO", "ISTHMUS_DEBUG_SUBSYS": "TUNING"}
+        done = self.run_at("aabb", str(PROGRAMS / "all_reduce_perf"), *SIZES, ISTHMUS_PLAN_FILE=str(plan), **says)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("follows the plan", done.stdout + done.stderr)
+
+    def test_probe_says_why_not(self) -> None:
+        alone = subprocess.run([TOOL, "probe"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(alone.returncode, 2, alone.stderr)
+        self.assertIn("isthmus run", alone.stderr)
+        together = subprocess.run([TOOL, "run", "-n", "2", "--", TOOL, "probe"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(together.returncode, 1, together.stderr)
+        self.assertEqual(together.stderr.count("all ranks are on one host"), 1, together.stderr)
 
     def test_one_site_has_none(self) -> None:
         trace = self.folder / "trace.%p.json"

@@ -37,7 +37,7 @@ struct Truth {
 };
 
 /// Carries out the present phase; `elapsed_ns` goes on by what the busiest rank's take.
-void carry_out(SurveyPlan& plan, const Truth& truth, TimeNs& elapsed_ns) {
+void carry_out(SurveyPlan& plan, const Truth& truth, TimeNs& elapsed_ns, TimeNs budget_ns = 2 * kSecondNs) {
   std::vector<int64_t> results(plan.result_count(), 0);
   std::map<int32_t, TimeNs> by_rank;
   for (size_t i = 0; i < plan.experiments().size(); ++i) {
@@ -53,6 +53,7 @@ void carry_out(SurveyPlan& plan, const Truth& truth, TimeNs& elapsed_ns) {
   for (const auto& [rank, time] : by_rank) longest = std::max(longest, time);
   elapsed_ns += longest;
   results[SurveyPlan::kElapsedNs] = elapsed_ns;
+  results[SurveyPlan::kBudgetNs] = budget_ns;
   results[SurveyPlan::kWallClockS] = kWallClock;
   results[SurveyPlan::kReduceBytesPerS] = 7'000'000'000;
   results[SurveyPlan::kCopyBytesPerS] = 9'000'000'000;
@@ -60,17 +61,17 @@ void carry_out(SurveyPlan& plan, const Truth& truth, TimeNs& elapsed_ns) {
 }
 
 Profile survey(std::string_view layout, const Truth& truth, TimeNs budget_ns = 2 * kSecondNs, TimeNs* elapsed_ns = nullptr) {
-  SurveyPlan plan(*parse_layout(layout), budget_ns);
+  SurveyPlan plan(*parse_layout(layout));
   TimeNs elapsed = 0;
   int phases = 0;
-  while (!plan.experiments().empty() && ++phases < 100) carry_out(plan, truth, elapsed);
+  while (!plan.experiments().empty() && ++phases < 100) carry_out(plan, truth, elapsed, budget_ns);
   EXPECT_LT(phases, 100);
   if (elapsed_ns != nullptr) *elapsed_ns = elapsed;
   return plan.profile();
 }
 
 std::vector<std::pair<int32_t, int32_t>> first_pairs(std::string_view layout) {
-  const SurveyPlan plan(*parse_layout(layout), kSecondNs);
+  const SurveyPlan plan(*parse_layout(layout));
   std::vector<std::pair<int32_t, int32_t>> pairs;
   for (const Experiment& one : plan.experiments()) {
     if (one.by_rank) pairs.emplace_back(one.from, one.to);
@@ -154,7 +155,7 @@ TEST(Survey, BudgetHolds) {
     for (const double rate : {1e6, 30e6, 1e9}) {
       TimeNs elapsed = 0;
       const Profile profile = survey("4x2", {.far_ns = far_ns, .far_rate = rate}, 2 * kSecondNs, &elapsed);
-      SurveyPlan first(*parse_layout("4x2"), 2 * kSecondNs);
+      SurveyPlan first(*parse_layout("4x2"));
       TimeNs rough = 0;
       carry_out(first, {.far_ns = far_ns, .far_rate = rate}, rough);
       EXPECT_LE(elapsed, std::max(rough, 2100 * kMillisecondNs)) << far_ns << " " << rate;
@@ -164,8 +165,17 @@ TEST(Survey, BudgetHolds) {
   }
 }
 
+TEST(Survey, WithoutABudgetOnlyTheFirstLookIsTaken) {
+  const Profile profile = survey("2x2", {}, 0);
+  const LinkFacts* facts = link(profile, "b0", "b1");
+  ASSERT_NE(facts, nullptr);
+  EXPECT_EQ(facts->samples, 4U);
+  EXPECT_NEAR(static_cast<double>(facts->stream_bytes_per_s), 25e6, 0.25e6);
+  EXPECT_EQ(facts->cut_bytes_per_s, facts->stream_bytes_per_s) << "not measured";
+}
+
 TEST(Survey, EqualResultsMakeEqualPhases) {
-  SurveyPlan a(*parse_layout("3x2"), kSecondNs), b(*parse_layout("3x2"), kSecondNs);
+  SurveyPlan a(*parse_layout("3x2")), b(*parse_layout("3x2"));
   TimeNs elapsed_a = 0, elapsed_b = 0;
   while (!a.experiments().empty()) {
     ASSERT_EQ(a.result_count(), b.result_count());

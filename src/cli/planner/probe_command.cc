@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 
-#include "base/text.h"
+#include "base/settings.h"
 #include "cli/commands.h"
 #include "cli/planner/inputs.h"
 #include "cli/run/rank_exchange.h"
@@ -71,9 +70,9 @@ struct Findings {
 
 Result<Findings> measure(const RankWords& rank) {
   // What the user has set otherwise is not meant for a command that measures.
-  setenv("ISTHMUS_PROBE", "1", 1);
-  setenv("ISTHMUS_DETERMINISTIC", "0", 1);
-  setenv("ISTHMUS_PLAN_FILE", "", 1);
+  set_variable("ISTHMUS_PROBE", "1");
+  set_variable("ISTHMUS_DETERMINISTIC", "0");
+  set_variable("ISTHMUS_PLAN_FILE", "");
   ISTHMUS_ASSIGN(const ncclUniqueId id, share_id(rank));
   Findings findings;
   const auto begun = std::chrono::steady_clock::now();

@@ -31,7 +31,7 @@ std::array<int64_t, 2> Experiment::report(std::vector<TimeNs> times_ns) const {
   return {times_ns.front(), times_ns[(times_ns.size() * 99 + 99) / 100 - 1]};
 }
 
-SurveyPlan::SurveyPlan(Layout layout, TimeNs budget_ns) : layout_(std::move(layout)), budget_ns_(budget_ns) {
+SurveyPlan::SurveyPlan(Layout layout) : layout_(std::move(layout)) {
   find_pairs();
   add_rough();
   if (experiments_.empty()) phase_ = Phase::over;
@@ -183,7 +183,7 @@ void SurveyPlan::next() {
   orders_.clear();
   experiments_.clear();
   busy_ns_.clear();
-  left_ns_ = static_cast<double>(budget_ns_ - header_[kElapsedNs]);
+  left_ns_ = static_cast<double>(header_[kBudgetNs] - header_[kElapsedNs]);
   if (phase_ == Phase::rough) {
     phase_ = Phase::detail;
     add_details();

@@ -41,11 +41,12 @@ class SurveyPlan {
  public:
   /// Results are a header, then two numbers for each experiment; zero except at the rank that has measured, so that their largest over all
   /// ranks is what was measured. Of the header, all ranks tell how long the survey takes so far, rank 0 the rest.
-  enum Header : uint8_t { kElapsedNs, kWallClockS, kReduceBytesPerS, kCopyBytesPerS, kHeader };
+  enum Header : uint8_t { kElapsedNs, kBudgetNs, kWallClockS, kReduceBytesPerS, kCopyBytesPerS, kHeader };
   static constexpr size_t kPerExperiment = 2;
 
-  /// Experiments stop when they have taken `budget_ns` in all, as far as can be told before each; those of the first phase are always made.
-  SurveyPlan(Layout layout, TimeNs budget_ns);
+  /// Experiments stop when they have taken what the header calls the budget, as far as can be told before each; those of the first phase
+  /// are always made.
+  explicit SurveyPlan(Layout layout);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
   /// Those of the present phase, in the order in which every rank carries out its own; none: the survey is over.
@@ -96,7 +97,6 @@ class SurveyPlan {
   [[nodiscard]] uint64_t port(std::optional<Level> within) const;
 
   Layout layout_;
-  TimeNs budget_ns_;
   double left_ns_ = 0;                 ///< of the budget, when the present phase began
   std::map<int32_t, double> busy_ns_;  ///< by rank, what its experiments of the present phase take
   Phase phase_ = Phase::rough;
