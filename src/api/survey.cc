@@ -12,12 +12,10 @@
 #include "comm/survey.h"
 #include "kernels/reduce.h"
 
-using isthmus::Status;
-using isthmus::api::entry;
-using isthmus::api::Library;
-using isthmus::exec::Driver;
-
 namespace isthmus::api {
+
+using exec::Driver;
+
 namespace {
 
 /// The best of three, in bytes per second.

@@ -164,12 +164,13 @@ Status Survey::agree(TimeNs now) {
     results_[Plan::kReduceBytesPerS] = static_cast<int64_t>(premises_.reduce_bytes_per_s);
     results_[Plan::kCopyBytesPerS] = static_cast<int64_t>(premises_.copy_bytes_per_s);
   }
-  return submit(Request{.collective = Collective::allreduce,
-                        .in = results_.data(),
-                        .out = agreed_.data(),
-                        .count = results_.size(),
-                        .type = DataType::int64,
-                        .op = {.op = ReduceOp::max}});
+  // Rules that want everything compressed do not mean this.
+  ISTHMUS_ASSIGN(const codec::Named* none, communicator_.process().codecs().get("none", static_cast<uint32_t>(communicator_.ranks())));
+  Request request{.collective = Collective::allreduce, .in = results_.data(), .out = agreed_.data(), .count = results_.size()};
+  request.type = DataType::int64;
+  request.op = {.op = ReduceOp::max};
+  request.wish = std::make_shared<const CodecWish>(CodecWish{.codec = none, .residual = nullptr});
+  return submit(request);
 }
 
 Status Survey::begin_plan() {

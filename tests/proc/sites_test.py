@@ -70,6 +70,11 @@ class Sites(unittest.TestCase):
                     self.assertIn("chosen by the plan", text)
                     log.unlink()
 
+    def test_rules_of_compression_do_not_hinder(self) -> None:
+        done = self.run_at("aab", TOOL, "probe", ISTHMUS_COMPRESSION="thc min=0", ISTHMUS_COMPRESSION_REQUIRED="1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("measured", done.stdout)
+
     def test_not_measured_where_it_is_forbidden(self) -> None:
         plain = {"ISTHMUS_PROBE": "1", "ISTHMUS_DEBUG": "INFO", "ISTHMUS_DEBUG_SUBSYS": "TUNING"}
         for forbidden in ({"ISTHMUS_DETERMINISTIC": "1"}, {"ISTHMUS_PROBE_BUDGET": "0"}):

@@ -235,7 +235,7 @@ void SurveyPlan::take(const Order& order, TimeNs first, TimeNs second) {
       if (order.bytes > kRough) {
         // By the slope, where noise does not contradict: nothing is slower than with all that is the same for all sizes counted in.
         const double least = rate_of(order.bytes, second);
-        const double slope = second <= first ? least : static_cast<double>(order.bytes / 2) * 1e9 / static_cast<double>(second - first);
+        const double slope = second <= first ? least : 0.5e9 * static_cast<double>(order.bytes) / static_cast<double>(second - first);
         rate = std::clamp(slope, least, 2 * least);
       }
       stream.rises = order.bytes > kRough && rate > 1.25 * stream.bytes_per_s;
