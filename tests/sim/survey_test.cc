@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Surveys of whole jobs in virtual time: what is measured is what the network was told to be, all ranks end with the same profile and plan,
 // and a rank that dies meanwhile ends the survey instead of hanging it.
-#include <gmock/gmock.h>
+#include <map>
 
 #include "sim/job.h"
 
 namespace isthmus::sim_test {
 namespace {
 
-using ::testing::HasSubstr;
 using topology::Confidence;
 using topology::LinkFacts;
 using topology::Profile;
