@@ -93,7 +93,7 @@ void SurveyPlan::add_rough() {
   for (size_t at = 0; at < pairs_.size(); ++at) {
     const Pair& pair = pairs_[at];
     add({What::ping, at, 0}, pings(pair.from, pair.to, kRoughPings));
-    const std::vector<Round> rounds = {{.bytes = kRough}};
+    const std::vector<Round> rounds(2, Round{.bytes = kRough});  // the first wakes a cold connection up
     add({What::stream, at, 0, kRough}, {.from = pair.from, .to = pair.to, .rounds = rounds});
     if (pair.named) add({What::stream, at, 1, kRough}, {.from = pair.to, .to = pair.from, .rounds = rounds});
   }
