@@ -30,7 +30,6 @@ std::string& error_text() {
   return text;
 }
 
-/// The user's rule table; empty where none is named.
 /// The file that a setting names; "" where it names none.
 Result<std::string> text_of_file(std::string_view setting, const std::string& path) {
   if (path.empty()) return std::string();
@@ -43,7 +42,7 @@ Result<std::string> text_of_file(std::string_view setting, const std::string& pa
 Result<std::unique_ptr<topology::PlanFile>> read_plan(const Settings& settings, const Logger& log) {
   std::unique_ptr<topology::PlanFile> plan;
   ISTHMUS_ASSIGN(const std::string text, text_of_file("ISTHMUS_PLAN_FILE", settings.plan_file));
-  if (text.empty()) return plan;
+  if (settings.plan_file.empty()) return plan;
   std::vector<std::string> warnings;
   auto parsed = topology::parse_plan_file(text, warnings);
   if (!parsed.ok()) return parsed.status().with_context(fmt::format("ISTHMUS_PLAN_FILE: {}", settings.plan_file));

@@ -40,6 +40,7 @@ comm::Survey::Premises premises_of(const Settings& settings) {
   const auto reduce = target.reduce[static_cast<size_t>(DataType::float32)][static_cast<size_t>(ReduceOp::sum)];
   comm::Survey::Premises premises{.budget_ns = settings.probe_budget_ns};
   // Ranks wait in calls for those that measure.
+  premises.budget_ns = std::min(premises.budget_ns, settings.setup_timeout_ns / 4);
   if (settings.operation_timeout_ns > 0) premises.budget_ns = std::min(premises.budget_ns, settings.operation_timeout_ns / 4);
   premises.reduce_bytes_per_s = best_rate(kBytes, [&] { reduce(sums.data(), a.data(), b.data(), kElements, {}); });
   premises.copy_bytes_per_s = best_rate(kBytes, [&] { target.copy(sums.data(), a.data(), kBytes); });

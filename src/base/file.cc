@@ -20,6 +20,7 @@ Result<std::string> read_text_file(const std::string& path) {
   if (file.bad() || (file.gcount() == 0 && !file.eof())) return system_error("cannot be read; is it a file?");
   if (file.gcount() > static_cast<std::streamsize>(kMaxFileBytes)) return invalid_argument("is larger than 16 MiB");
   text.resize(static_cast<size_t>(file.gcount()));
+  text.shrink_to_fit();
   return text;
 }
 

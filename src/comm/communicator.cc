@@ -319,7 +319,7 @@ void Communicator::follow(collectives::Choices choices, std::string plan) {
 }
 
 void Communicator::say_once(Collective collective, const collectives::Decision& decision) {
-  if (!said_.emplace(collective, decision.min_bytes).second) return;
+  if (!said_.insert({collective, decision.min_bytes}).second) return;  // which looks before it allocates
   process_.log().info(
       Subsystem::tuning, "communicator {:#x} rank {}: {} of {} bytes{} by {}{}, chosen by {}", membership_.id, rank(), name_of(collective),
       decision.min_bytes, decision.max_bytes == UINT64_MAX ? " and more" : fmt::format(" to {}", decision.max_bytes),

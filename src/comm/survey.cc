@@ -58,8 +58,8 @@ bool Survey::step(TimeNs now) {
     stage_ = Stage::over;
     return false;
   }
-  // What this rank cannot begin, the others cannot either: they go by the same settings and the same results.
-  if (const Status refused = go_on(now); !refused.ok()) give_up(refused);
+  // Nobody shall wait for a call that this rank could not begin.
+  if (const Status refused = go_on(now); !refused.ok()) communicator_.fail(refused);
   return true;
 }
 
@@ -74,7 +74,10 @@ Status Survey::go_on(TimeNs now) {
       begin_phase();
       return {};
     case Stage::length:
-      if (length_ == 0 || length_ > kMostText) return internal_error("rank 0 has made no plan");
+      if (length_ == 0 || length_ > kMostText) {
+        give_up(internal_error("rank 0 has made no plan"));
+        return {};
+      }
       stage_ = Stage::text;
       text_.resize(length_);
       return submit(Request{.collective = Collective::broadcast,

@@ -34,7 +34,8 @@ Result<ProcessCard> ProcessCard::decode(std::span<const std::byte> bytes) {
                         ": run the same Isthmus on all ranks");
   }
   ProcessCard card;
-  card.probes = reader.u8() != 0;
+  const uint8_t probes = reader.u8();
+  card.probes = probes != 0;
   reader.fill(card.process);
   card.host = reader.u64();
   card.pid = reader.i32();
@@ -42,7 +43,7 @@ Result<ProcessCard> ProcessCard::decode(std::span<const std::byte> bytes) {
   card.site = reader.sized_text(kMaxText);
   const auto cpus = reader.sized_bytes(kMaxCpuBytes);
   const auto shm = reader.sized_bytes(kMaxBlob), tcp = reader.sized_bytes(kMaxBlob);
-  if (!reader.finished() || cpus.size() % sizeof(uint64_t) != 0) return remote_error("a rank's process card is malformed");
+  if (!reader.finished() || probes > 1 || cpus.size() % sizeof(uint64_t) != 0) return remote_error("a rank's process card is malformed");
   card.cpus.resize(cpus.size() / sizeof(uint64_t));
   if (!cpus.empty()) std::memcpy(card.cpus.data(), cpus.data(), cpus.size());
   card.shm.assign(shm.begin(), shm.end());

@@ -30,8 +30,9 @@ class Job {
     std::unique_ptr<comm::Communicator> communicator;
   };
 
-  /// `sites`: the name of each rank's site; empty: each host is one.
-  Job(uint64_t seed, int32_t ranks, const Settings& settings = {}, const std::vector<std::string>& sites = {})
+  /// `sites`: the name of each rank's site; empty: each host is one. `unwilling`: a rank that does not want to be measured.
+  Job(uint64_t seed, int32_t ranks, const Settings& settings = {}, const std::vector<std::string>& sites = {},
+      std::optional<size_t> unwilling = std::nullopt)
       : world(seed), settings_(settings) {
     auto selector = collectives::Selector::make(settings.algorithm);
     EXPECT_TRUE(selector.ok()) << selector.status().text();
@@ -46,7 +47,9 @@ class Job {
         identity.host = static_cast<uint64_t>(rank) + 1;
         identity.site = sites[static_cast<size_t>(rank)];
       }
-      added.process = std::make_unique<exec::Process>(settings_, identity, Logger::silent(), &world.network(added.host));
+      Settings own = settings_;
+      if (unwilling == static_cast<size_t>(rank)) own.probe = false;
+      added.process = std::make_unique<exec::Process>(own, identity, Logger::silent(), &world.network(added.host));
       ranks_.push_back(std::move(added));
     }
   }

@@ -183,10 +183,12 @@ TEST(SimSurvey, RankThatDiesEndsIt) {
 }
 
 TEST(SimSurvey, IsNotWantedByAll) {
-  Job job(6, 3, {}, {"a", "a", "b"});
-  job.join_all();
-  ASSERT_FALSE(testing::Test::HasFatalFailure());
-  EXPECT_FALSE(comm::wants_survey(*job.rank(0).communicator));
+  for (size_t unwilling = 0; unwilling < 3; ++unwilling) {
+    Job job(6, 3, probing(), {"a", "a", "b"}, unwilling);
+    job.join_all();
+    ASSERT_FALSE(testing::Test::HasFatalFailure());
+    for (size_t rank = 0; rank < 3; ++rank) EXPECT_FALSE(comm::wants_survey(*job.rank(rank).communicator)) << rank;
+  }
 }
 
 }  // namespace

@@ -98,11 +98,15 @@ TEST(ProfileText, IsReadAsItWasWritten) {
   profile.links[0].confidence = Confidence::measured;
   profile.links[0].samples = 64;
   profile.links[0].measured_at_s = 1'790'000'000;
-  profile.machine.codecs = {{.name = "thc:b=4", .encode_bytes_per_s = 1, .accumulate_bytes_per_s = 2, .decode_bytes_per_s = 3}};
+  profile.machine.codecs = {{.name = "thc", .encode_bytes_per_s = 1, .accumulate_bytes_per_s = 2, .decode_bytes_per_s = 3}};
   const auto read = parse_profile(to_json(profile));
   ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(*read, profile);
   EXPECT_EQ(to_json(*read), to_json(profile));
+  profile.machine.codecs[0].name = "thc:b=4";
+  EXPECT_EQ(parse_profile(to_json(profile))->machine.codecs[0].name, "thc") << "as the library names it";
+  profile.machine.codecs[0].name = "zip";
+  EXPECT_THAT(parse_profile(to_json(profile)).status().text(), HasSubstr("'zip' is no codec"));
 }
 
 TEST(ProfileText, ErrorsSayWhichFieldAndWhatIsAccepted) {
@@ -115,6 +119,8 @@ TEST(ProfileText, ErrorsSayWhichFieldAndWhatIsAccepted) {
   EXPECT_THAT(with_link(R"({"within": "host", "samples": 5000000000})"), HasSubstr("from 0 to 4294967295"));
   EXPECT_THAT(with_link(R"({"within": "host", "gaps": [[2, 1], [2, 3]]})"), HasSubstr("bytes must ascend"));
   EXPECT_THAT(with_link(R"({"within": "host", "confidence": "sure"})"), HasSubstr("'sure' is none of prior, given, measured"));
+  EXPECT_THAT(with_link(R"({"within": "host", "latency_ns": 3600000000001})"), HasSubstr("from 0 to 3600000000000"));
+  EXPECT_THAT(with_link(R"({"within": "host", "cut_bytes_per_s": 999})"), HasSubstr("0 (no limit) or at least 1000"));
   EXPECT_THAT(with_link("3"), HasSubstr("must be an object"));
   EXPECT_THAT(error_of_profile(R"({"schema": "isthmus.profile/1", "links": []})"), HasSubstr("at least one"));
   EXPECT_THAT(error_of_profile(R"({"links": []})"), HasSubstr("schema must be"));
@@ -210,6 +216,36 @@ TEST(Search, PinsStandWhateverTheyCost) {
   EXPECT_EQ(next, 0U);
 }
 
+TEST(Search, TheFirstOfOverlappingPinsCounts) {
+  const Pin first{.collective = Collective::allreduce, .min_bytes = 1000, .max_bytes = 2000, .choice = {allreduce("ring"), 2}};
+  const Pin second{.collective = Collective::allreduce, .min_bytes = 1500, .max_bytes = 3000, .choice = {allreduce("direct"), 1}};
+  const PlanFile plan = plan_of("2x2", {first, second});
+  const auto choice_at = [](const auto& ranges, uint64_t bytes) {
+    for (const auto& one : ranges) {
+      if (one.collective == Collective::allreduce && bytes >= one.min_bytes && bytes <= one.max_bytes) return one.choice;
+    }
+    return Choice();
+  };
+  for (const uint64_t bytes : {1000, 1499, 1500, 2000, 2001, 3000, 3001}) {
+    EXPECT_EQ(choice_at(plan.intervals, bytes), choice_at(plan.ranges(), bytes)) << bytes;
+  }
+  EXPECT_EQ(choice_at(plan.intervals, 1800), first.choice);
+}
+
+TEST(Search, ManySitesAndFarSizesEnd) {
+  Profile profile = two_speeds();
+  const Scene scene = scene_of("512x1", profile);
+  SearchOptions options;
+  options.most_bytes = uint64_t{1} << 40;
+  options.most_events = 1000;
+  const auto intervals = search(scene, options);
+  ASSERT_TRUE(intervals.ok()) << intervals.status().text();
+  for (const Interval& one : *intervals) {
+    EXPECT_FALSE(one.choice.algorithm->needs.by_site) << "every host is a site";
+    EXPECT_GT(one.predicted_ns, 0);
+  }
+}
+
 // --- plan files --------------------------------------------------------------------------------------------------------------------------
 
 TEST(PlanFile, IsReadAsItWasWritten) {
@@ -248,6 +284,7 @@ TEST(PlanFile, ErrorsSayWhatThereIs) {
   EXPECT_THAT(error_with("\"hierarchy\"", "\"pyramid\""), AllOf(HasSubstr("collectives["), HasSubstr("'pyramid'; it has")));
   EXPECT_THAT(error_with("\"segments\": 1", "\"segments\": 99"), HasSubstr("does not run in 99 segments"));
   EXPECT_THAT(error_with("xxh3:", "sha:"), HasSubstr("16 hexadecimal digits"));
+  EXPECT_THAT(error_with("xxh3:", "xxh3:-"), HasSubstr("16 hexadecimal digits"));
   EXPECT_THAT(error_with("\"allreduce\"", "\"barrier\""), HasSubstr("none of allreduce"));
   EXPECT_THAT(error_with("\"min_bytes\": 0", "\"min_bytes\": 99999999999"), HasSubstr("max_bytes is below"));
 }

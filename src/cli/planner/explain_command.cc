@@ -44,7 +44,7 @@ Status explain(const Words& words) {
   ISTHMUS_ASSIGN(const topology::Scene scene, make_scene(words.scene));
   ISTHMUS_ASSIGN(const Collective collective, find_collective(words.collective));
   ISTHMUS_ASSIGN(const uint64_t bytes, parse_bytes(words.bytes));
-  if (bytes == 0) return invalid_argument("a call without bytes sends nothing; there is nothing to explain");
+  if (bytes == 0 || bytes > kMostBytes) return invalid_argument("bytes: from 1 to 1T is accepted");
   collectives::Choice chosen;
   if (!words.plan.empty()) {
     ISTHMUS_ASSIGN(const topology::PlanFile plan, read_plan_file(words.plan));

@@ -12,6 +12,9 @@
 
 namespace isthmus::cli {
 
+/// Of a call's larger buffer, as far as commands look.
+inline constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+
 struct SceneWords {
   std::string layout, profile;
   int cpus = 0;  ///< of each host; 0: enough

@@ -33,7 +33,9 @@ Status make(const Words& words) {
   ISTHMUS_ASSIGN(const topology::Scene scene, make_scene(words.scene));
   topology::SearchOptions options;
   ISTHMUS_ASSIGN(options.most_bytes, parse_bytes(words.most_bytes));
-  if (options.most_bytes < options.least_bytes) return invalid_argument("--max-bytes: at least 8 are accepted");
+  if (options.most_bytes < options.least_bytes || options.most_bytes > kMostBytes) {
+    return invalid_argument("--max-bytes: from 8 to 1T is accepted");
+  }
   options.hysteresis = words.hysteresis_percent / 100;
   if (!words.pins.empty()) {
     ISTHMUS_ASSIGN(options.pins, read_pins(words.pins, scene.layout()));

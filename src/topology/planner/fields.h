@@ -26,12 +26,11 @@ class Fields {
   }
 
   template <typename T>
-  void number(const char* key, T& value) {
+  void number(const char* key, T& value, uint64_t most = static_cast<uint64_t>(std::numeric_limits<T>::max())) {
     const Json* field = find(key);
     if (field == nullptr) return;
-    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<T>::max());
-    if (!field->is_number_unsigned() || field->get<uint64_t>() > kMost) {
-      return fail(fmt::format("{}: a whole number from 0 to {} is accepted", key, kMost));
+    if (!field->is_number_unsigned() || field->get<uint64_t>() > most) {
+      return fail(fmt::format("{}: a whole number from 0 to {} is accepted", key, most));
     }
     value = static_cast<T>(field->get<uint64_t>());
   }

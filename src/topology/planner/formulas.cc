@@ -12,8 +12,10 @@ namespace {
 
 /// Cells are not cut smaller than this (collectives/phases.h), so that small buffers have few.
 constexpr double kLeastCellBytes = 64;
+/// Leaders of so many sites talk to each other directly; their messages are counted pair by pair.
+constexpr int32_t kMostSites = 32;
 
-TimeNs round_ns(double ns) { return static_cast<TimeNs>(std::llround(ns)); }
+TimeNs round_ns(double ns) { return static_cast<TimeNs>(std::llround(ns)); }  // profiles and sizes are bounded, so that this fits
 
 TimeNs rate_ns(double bytes, double rate_bytes_per_s) { return rate_bytes_per_s <= 0 ? 0 : round_ns(bytes * 1e9 / rate_bytes_per_s); }
 
@@ -43,8 +45,13 @@ LinkFacts ideal_of(const Profile& profile) {
 
 Formulas::Formulas(const Scene& scene) : scene_(scene), ideal_(ideal_of(scene.profile())) {
   for (const plan::Algorithm* algorithm : collectives::registry()) {
-    if (serves(*algorithm, scene.ranks()) && scene.ranks() > 1) forms_.emplace(algorithm, form_of(*algorithm));
+    if (scene.ranks() > 1 && suits(*algorithm)) forms_.emplace(algorithm, form_of(*algorithm));
   }
+}
+
+bool Formulas::suits(const plan::Algorithm& algorithm) const {
+  const int32_t sites = scene_.layout().count(Level::building);
+  return serves(algorithm, scene_.ranks()) && (!algorithm.needs.by_site || (sites > 1 && sites <= kMostSites));
 }
 
 Formulas::Times Formulas::times(const collectives::Choice& choice, uint64_t bytes) const {

@@ -34,6 +34,8 @@ class Formulas {
   };
   [[nodiscard]] Times times(const collectives::Choice& choice, uint64_t bytes) const;
 
+  /// Algorithms that go by sites are for jobs that have several, but not so many that every host is one.
+  [[nodiscard]] bool suits(const plan::Algorithm& algorithm) const;
   /// Elements of each block (of the buffer, where it is not a block for each rank) of a call whose larger buffer has `bytes`.
   [[nodiscard]] uint64_t elements_of(Collective collective, uint64_t bytes) const;
   /// True where more segments than these cannot be told from these, because cells would be too small.

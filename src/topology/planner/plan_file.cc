@@ -3,6 +3,7 @@
 #include "topology/planner/plan_file.h"
 
 #include <array>
+#include <charconv>
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -49,8 +50,9 @@ uint64_t read_hash(Fields& fields, const char* key) {
   fields.text(key, text);
   uint64_t hash = 0;
   constexpr std::string_view kPrefix = "xxh3:";
+  const char* const end = text.data() + text.size();
   const bool formed = text.size() == kPrefix.size() + 16 && text.starts_with(kPrefix) &&
-                      std::sscanf(text.c_str() + kPrefix.size(), "%16lx", &hash) == 1;  // NOLINT(cert-err34-c): checked by its length
+                      std::from_chars(text.data() + kPrefix.size(), end, hash, 16).ptr == end;
   if (!formed) fields.fail(fmt::format("{}: 'xxh3:' and 16 hexadecimal digits are accepted", key));
   return hash;
 }

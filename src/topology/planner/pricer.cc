@@ -42,10 +42,8 @@ Pricer::~Pricer() = default;
 
 std::vector<Choice> Pricer::candidates(Collective collective, uint64_t bytes) const {
   std::vector<Choice> result;
-  const bool several_sites = scene_.layout().count(Level::building) > 1;
   for (const plan::Algorithm* algorithm : codec_ == nullptr ? collectives::registry() : collectives::compressed_registry()) {
-    if (algorithm->collective != collective || !serves(*algorithm, scene_.ranks())) continue;
-    if (algorithm->needs.by_site && !several_sites) continue;
+    if (algorithm->collective != collective || !formulas_.suits(*algorithm)) continue;
     if (codec_ != nullptr && !codes_with(*algorithm, *codec_->codec)) continue;
     for (uint32_t segments = 1; collectives::allows_segments(*algorithm, segments); segments *= 2) {
       result.push_back({algorithm, segments});
@@ -60,8 +58,9 @@ bool Pricer::finest_coded(uint32_t segments, uint64_t bytes) const {
 }
 
 Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
-  auto& world = worlds_->built[{choice.algorithm, choice.segments}];
-  if (!world.plans.empty()) return &world.plans;
+  const auto found = worlds_->built.find({choice.algorithm, choice.segments});
+  if (found != worlds_->built.end()) return &found->second.plans;
+  Worlds::World world;
   const Collective collective = choice.algorithm->collective;
   plan::Shape shape = {
       .collective = collective,
@@ -78,7 +77,7 @@ Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
     if (world.steps * static_cast<uint64_t>(scene_.ranks()) > kMostWorldSteps * world.plans.size()) break;
   }
   if (world.plans.size() < static_cast<size_t>(scene_.ranks())) world.plans.resize(1);
-  return &world.plans;
+  return &worlds_->built.emplace(std::pair(choice.algorithm, choice.segments), std::move(world)).first->second.plans;
 }
 
 Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {

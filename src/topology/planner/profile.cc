@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "codec/named.h"
 #include "topology/planner/fields.h"
 
 namespace isthmus::topology {
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::string_view kSchema = "isthmus.profile/1";
 constexpr size_t kMostLinks = 10'000, kMostKnots = 64;
+/// Times of whole calls are sums of these; within an hour each, and a kilobyte a second, they fit.
+constexpr uint64_t kMostNs = 3'600 * uint64_t{kSecondNs}, kLeastRate = 1000;
 constexpr std::array kConfidences = {Confidence::prior, Confidence::given, Confidence::measured};
 /// From the narrowest to the widest.
 constexpr std::array<std::optional<Level>, 5> kWithin = {Level::host, Level::zone, Level::building, Level::region, std::nullopt};
@@ -33,6 +36,14 @@ void read_confidence(Fields& fields, Confidence& confidence) {
   confidence = *found;
 }
 
+/// 0 is no limit.
+void read_rate(Fields& fields, const char* key, uint64_t& rate_bytes_per_s) {
+  fields.number(key, rate_bytes_per_s);
+  if (rate_bytes_per_s != 0 && rate_bytes_per_s < kLeastRate) {
+    fields.fail(fmt::format("{}: 0 (no limit) or at least {} is accepted", key, kLeastRate));
+  }
+}
+
 void read_gaps(Fields& fields, std::vector<plan::Knot>& gaps) {
   const Json* list = fields.find("gaps");
   if (list == nullptr) return;
@@ -40,8 +51,7 @@ void read_gaps(Fields& fields, std::vector<plan::Knot>& gaps) {
   for (const Json& pair : *list) {
     const bool numbers = pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
     if (!numbers) return fields.fail("gaps: pairs of whole numbers are accepted, [bytes, nanoseconds]");
-    const plan::Knot knot{.bytes = pair[0].get<uint64_t>(),
-                          .gap_ns = static_cast<TimeNs>(std::min(pair[1].get<uint64_t>(), uint64_t{INT64_MAX}))};
+    const plan::Knot knot{.bytes = pair[0].get<uint64_t>(), .gap_ns = static_cast<TimeNs>(std::min(pair[1].get<uint64_t>(), kMostNs))};
     if (knot.bytes <= (gaps.empty() ? 0 : gaps.back().bytes)) return fields.fail("gaps: bytes must ascend from 1 on");
     gaps.push_back(knot);
   }
@@ -59,12 +69,12 @@ Result<LinkFacts> parse_link(const Json& json, std::string where) {
   }
   fields.text("from", link.from);
   fields.text("to", link.to);
-  fields.number("latency_ns", link.latency_ns);
-  fields.number("jitter_ns", link.jitter_ns);
-  fields.number("overhead_ns", link.overhead_ns);
-  fields.number("stream_bytes_per_s", link.stream_bytes_per_s);
-  fields.number("port_bytes_per_s", link.port_bytes_per_s);
-  fields.number("cut_bytes_per_s", link.cut_bytes_per_s);
+  fields.number("latency_ns", link.latency_ns, kMostNs);
+  fields.number("jitter_ns", link.jitter_ns, kMostNs);
+  fields.number("overhead_ns", link.overhead_ns, kMostNs);
+  read_rate(fields, "stream_bytes_per_s", link.stream_bytes_per_s);
+  read_rate(fields, "port_bytes_per_s", link.port_bytes_per_s);
+  read_rate(fields, "cut_bytes_per_s", link.cut_bytes_per_s);
   read_gaps(fields, link.gaps);
   read_confidence(fields, link.confidence);
   fields.number("samples", link.samples);
@@ -73,12 +83,19 @@ Result<LinkFacts> parse_link(const Json& json, std::string where) {
   return link;
 }
 
+/// To the shortest text, by which codecs are known.
+void read_codec_name(Fields& fields, std::string& name) {
+  fields.text("name", name);
+  if (const Status known = codec::check_name(name); !known.ok()) return fields.fail("name: " + known.text());
+  if (const auto thc = codec::parse_thc(name); thc.ok()) name = codec::to_text(*thc);
+}
+
 Result<MachineFacts> parse_machine(const Json& json) {
   Fields fields(json, "machine");
   MachineFacts machine;
-  fields.number("reduce_bytes_per_s", machine.reduce_bytes_per_s);
-  fields.number("copy_bytes_per_s", machine.copy_bytes_per_s);
-  fields.number("step_ns", machine.step_ns);
+  read_rate(fields, "reduce_bytes_per_s", machine.reduce_bytes_per_s);
+  read_rate(fields, "copy_bytes_per_s", machine.copy_bytes_per_s);
+  fields.number("step_ns", machine.step_ns, kMostNs);
   read_confidence(fields, machine.confidence);
   const Json* codecs = fields.find("codecs");
   ISTHMUS_TRY(fields.finish());
@@ -87,10 +104,10 @@ Result<MachineFacts> parse_machine(const Json& json) {
   for (const Json& one : *codecs) {
     Fields of_codec(one, "machine: codecs");
     CodecFacts& codec = machine.codecs.emplace_back();
-    of_codec.text("name", codec.name);
-    of_codec.number("encode_bytes_per_s", codec.encode_bytes_per_s);
-    of_codec.number("accumulate_bytes_per_s", codec.accumulate_bytes_per_s);
-    of_codec.number("decode_bytes_per_s", codec.decode_bytes_per_s);
+    read_codec_name(of_codec, codec.name);
+    read_rate(of_codec, "encode_bytes_per_s", codec.encode_bytes_per_s);
+    read_rate(of_codec, "accumulate_bytes_per_s", codec.accumulate_bytes_per_s);
+    read_rate(of_codec, "decode_bytes_per_s", codec.decode_bytes_per_s);
     ISTHMUS_TRY(of_codec.finish());
   }
   return machine;

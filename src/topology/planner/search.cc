@@ -41,7 +41,7 @@ class IntervalSearch {
     }
     if (high <= 2 * low) return begin(at_high, low, high);
     uint64_t middle = low;
-    while (middle * middle < low * high) middle *= 2;
+    while (middle < high / (middle / low)) middle *= 2;
     ISTHMUS_TRY(fill(low, middle));
     return fill(middle, high);
   }
@@ -73,6 +73,7 @@ class IntervalSearch {
       const uint64_t middle = low + (high - low) / 2;
       ISTHMUS_ASSIGN(const Price old_price, pricer_.price(before.choice, middle));
       ISTHMUS_ASSIGN(const Price new_price, pricer_.price(next.choice, middle));
+      if (old_price.walked != new_price.walked) break;  // the two kinds cannot be compared
       (new_price.time_ns < old_price.time_ns ? high : low) = middle;
     }
     before.max_bytes = high - 1;
@@ -149,7 +150,8 @@ Result<std::vector<Interval>> search(const Scene& scene, const SearchOptions& op
     ISTHMUS_ASSIGN(const std::vector<Interval> found, IntervalSearch(options, collective, pricer).run());
     intervals.insert(intervals.end(), found.begin(), found.end());
   }
-  for (const Pin& pin : options.pins) intervals = with_pin(intervals, pin);
+  // The first of several pins counts, so it is laid on last.
+  for (auto pin = options.pins.rbegin(); pin != options.pins.rend(); ++pin) intervals = with_pin(intervals, *pin);
   ISTHMUS_TRY(price_pins(intervals, pricer, options.most_bytes));
   return intervals;
 }

@@ -56,7 +56,7 @@ struct SearchOptions {
   double hysteresis = 0.05;
   /// Walks stop after so many steps of plans (some 50 ms); then closed forms decide.
   uint64_t most_events = 150'000;
-  std::vector<Pin> pins;
+  std::vector<Pin> pins;  ///< the first that fits counts
 };
 
 /// Prices candidates of one job; keeps their plans.
