@@ -98,7 +98,7 @@ TEST(ProfileText, IsReadAsItWasWritten) {
   profile.links[0].confidence = Confidence::measured;
   profile.links[0].samples = 64;
   profile.links[0].measured_at_s = 1'790'000'000;
-  profile.machine.codecs = {{.name = "thc", .encode_bytes_per_s = 1, .accumulate_bytes_per_s = 2, .decode_bytes_per_s = 3}};
+  profile.machine.codecs = {{.name = "thc", .encode_bytes_per_s = 1000, .accumulate_bytes_per_s = 2000, .decode_bytes_per_s = 3000}};
   const auto read = parse_profile(to_json(profile));
   ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(*read, profile);
