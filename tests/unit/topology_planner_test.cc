@@ -69,7 +69,7 @@ TEST(Layout, BuildingsMayHaveAnySizesAndLieAnyhow) {
 }
 
 TEST(Layout, WhatIsNoLayoutIsRefused) {
-  for (const char* text : {"", "x", "0x2", "2x0", "2x2x2x2", "2+x3", "3+5x2x2", "-1x2", "2x2/cyclical", "a"}) {
+  for (const char* text : {"", "x", "2x", "2xx4", "0x2", "2x0", "2x2x2x2", "2+x3", "3+5x2x2", "-1x2", "2x2/cyclical", "a"}) {
     EXPECT_THAT(error_of_layout(text), HasSubstr("is accepted")) << text;
   }
   EXPECT_THAT(error_of_layout("64x65"), HasSubstr("more than 4096"));
@@ -230,6 +230,21 @@ TEST(Search, TheFirstOfOverlappingPinsCounts) {
     EXPECT_EQ(choice_at(plan.intervals, bytes), choice_at(plan.ranges(), bytes)) << bytes;
   }
   EXPECT_EQ(choice_at(plan.intervals, 1800), first.choice);
+}
+
+TEST(Search, EstimatesAreNotBelowWhatNoAlgorithmBeats) {
+  const Scene scene = scene_of("2x4x8/cyclic", two_speeds());
+  SearchOptions options{.collectives = {Collective::allreduce, Collective::allgather}, .pins = {}};
+  options.most_events = 0;
+  const auto intervals = search(scene, options);
+  ASSERT_TRUE(intervals.ok());
+  for (const Interval& one : *intervals) EXPECT_GE(one.predicted_ns, one.bound_ns) << one.at_bytes;
+}
+
+TEST(ProfileText, UnknownMembersAreFound) {
+  Profile profile = two_speeds();
+  profile.links.back().from = "nobody";
+  EXPECT_THAT(unknown_members(*parse_layout("2x2"), profile), ElementsAre("nobody"));
 }
 
 TEST(Search, ManySitesAndFarSizesEnd) {

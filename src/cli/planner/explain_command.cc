@@ -23,7 +23,9 @@ struct Words {
 constexpr std::string_view kFooter =
     "Says where the predicted time goes, which other algorithms come next, what is known of the links and how well, and what would have "
     "to\n"
-    "change for another algorithm to be the better one. With --plan it is the plan's choice that is explained, else the quickest.\n"
+    "change for another algorithm to be the better one. With --plan it is the plan's choice that is explained, else the quickest, in "
+    "fewer\n"
+    "segments where that is nearly as quick.\n"
     "\n"
     "Example:\n"
     "  isthmus explain allreduce 4M --layout 2x4 --profile profile.json";

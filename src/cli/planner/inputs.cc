@@ -44,6 +44,9 @@ Result<topology::Scene> make_scene(const SceneWords& words) {
     if (!parsed.ok()) return parsed.status().with_context(fmt::format("--profile {}", words.profile));
     profile = std::move(parsed).value();
   }
+  for (const std::string& name : topology::unknown_members(*layout, profile)) {
+    fmt::print(stderr, "warning: {}: '{}' is in no level of this layout, what is said about it is left aside\n", words.profile, name);
+  }
   return topology::Scene::make(std::move(layout).value(), std::move(profile));
 }
 

@@ -36,6 +36,7 @@ Status make(const Words& words) {
   if (options.most_bytes < options.least_bytes || options.most_bytes > kMostBytes) {
     return invalid_argument("--max-bytes: from 8 to 1T is accepted");
   }
+  if (!(words.hysteresis_percent >= 0)) return invalid_argument("--hysteresis: a number from 0 to 100 is accepted");
   options.hysteresis = words.hysteresis_percent / 100;
   if (!words.pins.empty()) {
     ISTHMUS_ASSIGN(options.pins, read_pins(words.pins, scene.layout()));

@@ -82,7 +82,8 @@ Result<Findings> measure(const RankWords& rank) {
   Result<std::string> profile = text_of(isthmusCommProfile, comm);
   Result<std::string> plan = text_of(isthmusCommPlan, comm);
   ncclCommDestroy(comm);
-  if (profile.status().code() == Code::invalid_usage) return invalid_usage("nothing was measured: all ranks are on one host");
+  if (profile.status().code() == Code::invalid_usage)
+    return invalid_usage("nothing was measured: all ranks are on one host, or ISTHMUS_PROBE_BUDGET=0 forbids it");
   ISTHMUS_ASSIGN(findings.profile, std::move(profile));
   ISTHMUS_ASSIGN(findings.plan, std::move(plan));
   return findings;

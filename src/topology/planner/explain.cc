@@ -48,14 +48,16 @@ void without_overhead(Profile& profile) {
 void without_computing(Profile& profile) { profile.machine.reduce_bytes_per_s = profile.machine.copy_bytes_per_s = 0; }
 
 Result<Terms> terms_of(const Scene& scene, const Price& price, uint64_t bytes) {
-  Terms terms{.total_ns = price.time_ns};
+  Terms terms;
+  // Priced anew, so that all parts are walked or none is.
+  ISTHMUS_ASSIGN(terms.total_ns, time_of(scene, price.choice, bytes));
   ISTHMUS_ASSIGN(const Scene no_bytes, changed(scene, without_bytes));
   ISTHMUS_ASSIGN(const Scene no_computing, changed(no_bytes, without_computing));
   ISTHMUS_ASSIGN(const Scene no_overhead, changed(no_computing, without_overhead));
   ISTHMUS_ASSIGN(const TimeNs first, time_of(no_bytes, price.choice, bytes));
   ISTHMUS_ASSIGN(const TimeNs second, time_of(no_computing, price.choice, bytes));
   ISTHMUS_ASSIGN(terms.latency_ns, time_of(no_overhead, price.choice, bytes));
-  terms.bandwidth_ns = price.time_ns - first;
+  terms.bandwidth_ns = terms.total_ns - first;
   terms.compute_ns = first - second;
   terms.overhead_ns = second - terms.latency_ns;
   return terms;

@@ -192,7 +192,7 @@ void Formulas::describe_tree(Form& form, bool reduces) const {
 void Formulas::describe_chain(Form& form, bool by_site, bool reduces) const {
   std::vector<int32_t> order;
   if (by_site) {
-    for (const auto& site : members_by_site()) order.insert(order.end(), site.begin(), site.end());
+    for (const auto& site : sites_) order.insert(order.end(), site.begin(), site.end());
   } else {
     for (int32_t rank = 0; rank < scene_.ranks(); ++rank) order.push_back(rank);
   }
@@ -207,7 +207,7 @@ void Formulas::describe_chain(Form& form, bool by_site, bool reduces) const {
 
 // To a leader, across, and on: one path for each pair of sites; and what each site sends across.
 void Formulas::describe_hierarchy(Form& form, Collective collective) const {
-  const auto sites = members_by_site();
+  const auto& sites = sites_;
   const auto count = static_cast<double>(sites.size());
   if (sites.size() < 2) return describe_direct(form, is_reducing(collective), collective != Collective::reduce_scatter);
   const auto smallest = std::min_element(sites.begin(), sites.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
@@ -254,15 +254,6 @@ void Formulas::add_load(Loads& loads, int32_t from, int32_t to, double share) co
     load.rate_bytes_per_s = one.cost.rate_bytes_per_s;
     load.latency_ns = std::min(load.latency_ns, scene_.facts(from, to).latency_ns);
   }
-}
-
-std::vector<std::vector<int32_t>> Formulas::members_by_site() const {
-  const Layout& layout = scene_.layout();
-  std::vector<std::vector<int32_t>> sites(static_cast<size_t>(layout.count(Level::building)));
-  for (int32_t rank = 0; rank < layout.ranks(); ++rank) {
-    sites[static_cast<size_t>(layout.member(Level::building, rank))].push_back(rank);
-  }
-  return sites;
 }
 
 }  // namespace isthmus::topology

@@ -26,6 +26,13 @@ TimeNs wire_ns(const LinkFacts& link, double bytes) {
 
 bool by_rank(Collective collective) { return collective == Collective::reduce_scatter || collective == Collective::allgather; }
 
+std::vector<std::vector<int32_t>> ranks_by_site(const Layout& layout) {
+  std::vector<std::vector<int32_t>> sites(static_cast<size_t>(layout.count(Level::building)));
+  for (int32_t rank = 0; rank < layout.ranks(); ++rank)
+    sites[static_cast<size_t>(layout.sites()[static_cast<size_t>(rank)])].push_back(rank);
+  return sites;
+}
+
 LinkFacts ideal_of(const Profile& profile) {
   LinkFacts ideal = profile.links.front();
   ideal.gaps.clear();
@@ -43,7 +50,7 @@ LinkFacts ideal_of(const Profile& profile) {
 
 }  // namespace
 
-Formulas::Formulas(const Scene& scene) : scene_(scene), ideal_(ideal_of(scene.profile())) {
+Formulas::Formulas(const Scene& scene) : scene_(scene), ideal_(ideal_of(scene.profile())), sites_(ranks_by_site(scene.layout())) {
   for (const plan::Algorithm* algorithm : collectives::registry()) {
     if (scene.ranks() > 1 && suits(*algorithm)) forms_.emplace(algorithm, form_of(*algorithm));
   }
@@ -60,16 +67,24 @@ Formulas::Times Formulas::times(const collectives::Choice& choice, uint64_t byte
   const Form& form = found->second;
   const Collective collective = choice.algorithm->collective;
   const uint64_t blocks = by_rank(collective) ? static_cast<uint64_t>(scene_.ranks()) : 1;
-  auto whole = static_cast<double>(elements_of(collective, bytes) * blocks * kElementBytes);
+  const auto whole = static_cast<double>(elements_of(collective, bytes) * blocks * kElementBytes);
   const double most_cells = form.cells * choice.segments;
   const double cells = std::clamp(std::ceil(whole / kLeastCellBytes), 1.0, most_cells);
-  const double segments = std::max(cells / form.cells, 1.0);
   // Cells are multiples of the least one, so that some have less than their share; of a small buffer some have nothing.
-  if (form.cells > 1 && !by_rank(collective)) whole = std::max(whole - most_cells * kLeastCellBytes, 0.0);
-  if (whole == 0) {
-    const TimeNs chain = longest_chain_ns(form);
-    return {.least_ns = form.first_cell ? chain : ideal_.latency_ns, .estimate_ns = chain};
+  const bool uneven = form.cells > 1 && !by_rank(collective);
+  const double sure = uneven ? std::max(whole - most_cells * kLeastCellBytes, 0.0) : whole;
+  Times times;
+  times.estimate_ns = std::max(of_bytes(form, whole, cells, most_cells).estimate_ns, physical_bound_ns(collective, bytes));
+  if (sure > 0) {
+    times.least_ns = of_bytes(form, sure, cells, most_cells).least_ns;
+  } else {
+    times.least_ns = form.first_cell ? longest_chain_ns(form) : ideal_.latency_ns;
   }
+  return times;
+}
+
+Formulas::Times Formulas::of_bytes(const Form& form, double whole, double cells, double most_cells) const {
+  const double segments = std::max(cells / form.cells, 1.0);
   TimeNs longest = 0, slowest_of_longest = 0, bound = 0;
   for (const Path& path : form.paths) {
     TimeNs chain = 0, slowest = 0;
@@ -131,7 +146,7 @@ bool Formulas::finest(const collectives::Choice& choice, uint64_t bytes) const {
 TimeNs Formulas::physical_bound_ns(Collective collective, uint64_t bytes) const {
   const Layout& layout = scene_.layout();
   TimeNs bound = 0;
-  const auto sites = members_by_site();
+  const auto& sites = sites_;
   const double ranks = layout.ranks();
   for (size_t a = 0; a < sites.size(); ++a) {
     const double inside = static_cast<double>(sites[a].size()) / ranks;

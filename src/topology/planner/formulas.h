@@ -84,6 +84,8 @@ class Formulas {
 
   [[nodiscard]] double share_of(int32_t begin, int32_t end) const;
   void add_load(Loads& loads, int32_t from, int32_t to, double share) const;
+  /// For a buffer of `whole` bytes, of which every cell has its share.
+  [[nodiscard]] Times of_bytes(const Form& form, double whole, double cells, double most_cells) const;
   /// Of the smallest messages that there are.
   [[nodiscard]] TimeNs longest_chain_ns(const Form& form) const;
   [[nodiscard]] TimeNs busiest_pair_ns(const Form& form, double whole, double segments, double filled) const;
@@ -91,10 +93,10 @@ class Formulas {
   /// The receiver's CPU; and all of a message's way.
   [[nodiscard]] TimeNs landing_ns(const Hop& hop, double bytes) const;
   [[nodiscard]] TimeNs hop_ns(const Hop& hop, double bytes) const;
-  [[nodiscard]] std::vector<std::vector<int32_t>> members_by_site() const;
 
   const Scene& scene_;
-  LinkFacts ideal_;  ///< no link is quicker
+  LinkFacts ideal_;                          ///< no link is quicker
+  std::vector<std::vector<int32_t>> sites_;  ///< their ranks
   std::map<const plan::Algorithm*, Form> forms_;
 };
 

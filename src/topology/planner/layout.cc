@@ -48,6 +48,8 @@ Result<Numbers> parse_numbers(std::string_view text) {
   Numbers numbers;
   const auto factors = split(text, 'x');
   const bool uneven = text.find('+') != std::string_view::npos;
+  if (static_cast<std::ptrdiff_t>(factors.size()) != 1 + std::count(text.begin(), text.end(), 'x'))
+    return invalid_argument("'x' without a number");
   if (factors.empty() || factors.size() > (uneven ? 2 : 3)) return invalid_argument("wrong number of factors");
   size_t at = 1;
   if (uneven) {

@@ -198,6 +198,18 @@ const LinkFacts* Profile::find_cut(std::optional<Level> within, std::string_view
   return nullptr;
 }
 
+std::vector<std::string> unknown_members(const Layout& layout, const Profile& profile) {
+  std::vector<std::string> unknown;
+  for (const LinkFacts& link : profile.links) {
+    const auto& names = layout.names[static_cast<size_t>(joined_level(link.within))];
+    for (const std::string& name : {link.from, link.to}) {
+      const bool known = name.empty() || std::find(names.begin(), names.end(), name) != names.end();
+      if (!known && std::find(unknown.begin(), unknown.end(), name) == unknown.end()) unknown.push_back(name);
+    }
+  }
+  return unknown;
+}
+
 Profile prior_profile() {
   const auto link = [](std::optional<Level> within, TimeNs latency_ns, TimeNs overhead_ns, uint64_t stream, uint64_t port) {
     LinkFacts facts{.within = within, .from = {}, .to = {}, .latency_ns = latency_ns, .overhead_ns = overhead_ns, .gaps = {}};

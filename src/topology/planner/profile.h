@@ -63,6 +63,9 @@ struct Profile {
   [[nodiscard]] const LinkFacts* find_cut(std::optional<Level> within, std::string_view from, std::string_view to) const;
 };
 
+/// Members that the profile speaks of and the layout does not have, each once.
+std::vector<std::string> unknown_members(const Layout& layout, const Profile& profile);
+
 /// Assumptions for where nothing was measured: a current server, 10 Gbit/s in a building, 1 Gbit/s and 5 ms one way between buildings.
 Profile prior_profile();
 

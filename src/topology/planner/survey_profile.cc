@@ -12,6 +12,14 @@ constexpr uint32_t kBurstGaps = 31;  ///< between the first and the last message
 /// All streams together are slower than so much of what they are alone: they share something.
 constexpr double kShares = 0.8;
 
+/// Where there was no time for a burst.
+TimeNs assumed_overhead_ns(std::optional<Level> within) {
+  for (const LinkFacts& link : prior_profile().links) {
+    if (link.within == within) return link.overhead_ns;
+  }
+  return 0;
+}
+
 }  // namespace
 
 // What a host sends to several others at once is not measured: it is taken to be the most that any of these links was seen to carry.
@@ -29,7 +37,8 @@ LinkFacts SurveyPlan::facts(const Pair& pair, size_t direction) const {
   LinkFacts facts{.within = pair.within, .from = {}, .to = {}, .gaps = {}};
   facts.latency_ns = pair.round_trip_ns / 2;
   facts.jitter_ns = std::max<TimeNs>(0, pair.slow_trip_ns - pair.round_trip_ns) / 2;
-  facts.overhead_ns = std::max<TimeNs>(0, pair.burst_ns - pair.round_trip_ns) / kBurstGaps;
+  facts.overhead_ns =
+      pair.burst_ns > 0 ? std::max<TimeNs>(0, pair.burst_ns - pair.round_trip_ns) / kBurstGaps : assumed_overhead_ns(pair.within);
   // What was not measured is taken to be as on the way back, or else all streams to share what one of them gets: a guess that is too slow
   // costs less than one that is too quick.
   const double stream = pair.streams[direction].bytes_per_s;
