@@ -18,7 +18,8 @@ Result<std::string> read_text_file(const std::string& path) {
   // What is no file may never end, or never begin.
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return invalid_argument("cannot be read: it is no file");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    return invalid_argument("cannot be read: it is no file");
   std::ifstream file(path, std::ios::binary);
   if (!file) return errno_error("cannot be read", errno);
   std::string text(kMaxFileBytes + 1, '\0');
