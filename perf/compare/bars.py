@@ -11,6 +11,7 @@ is wrong, 130 interrupted."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Iterator
 
 from compare import count_option, guarded, list_of, progress, report_option, write_report
 from contenders import Place
@@ -84,6 +86,16 @@ def plan(place: Place, setting: Setting, folder: pathlib.Path) -> Planned | str:
     return Planned(json.loads(profile.read_text()), planned, layout, profile)
 
 
+@contextlib.contextmanager
+def planned_job(place: Place, setting: Setting) -> Iterator[Planned]:
+    """The job probed and planned; its files are gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        planned = plan(place, setting, pathlib.Path(folder))
+        if isinstance(planned, str):
+            raise Broken(planned)
+        yield planned
+
+
 def choice_text(one: dict) -> str:
     return one["algorithm"] if one["segments"] == 1 else f"{one['algorithm']}/{one['segments']}"
 
@@ -134,11 +146,8 @@ def links(place: Place, options: argparse.Namespace) -> tuple[list[dict], bool]:
     """V2: latency within 5 % or 0.2 ms, the cut within 15 %, sites told apart."""
     rows, reached = [], True
     for setting in options.settings:
-        with tempfile.TemporaryDirectory() as folder:
-            planned = plan(place, setting, pathlib.Path(folder))
-            if isinstance(planned, str):
-                raise Broken(planned)
-        across = [link for link in planned.profile["links"] if link["within"] == "job" and link.get("from") and link.get("to")]
+        with planned_job(place, setting) as planned:
+            across = [link for link in planned.profile["links"] if link["within"] == "job" and link.get("from") and link.get("to")]
         truth_rate = setting.rate_mbit * 1e6 / 8
         for link in across:
             latency_ms, rate = link["latency_ns"] / 1e6, link.get("cut_bytes_per_s") or link["stream_bytes_per_s"]
@@ -157,10 +166,7 @@ def predictions(place: Place, options: argparse.Namespace) -> tuple[list[dict], 
     """V3: the median of |predicted / measured - 1| at most 15 %, its 90th percentile 35 %."""
     rows = []
     for setting in options.settings:
-        with tempfile.TemporaryDirectory() as folder:
-            planned = plan(place, setting, pathlib.Path(folder))
-            if isinstance(planned, str):
-                raise Broken(planned)
+        with planned_job(place, setting) as planned:
             for collective in options.collectives:
                 wanted = {size: explained(place, planned, collective, size) for size in options.sizes}
                 choices = sorted({choice for choice, _ in wanted.values()})
@@ -183,10 +189,7 @@ def regret(place: Place, options: argparse.Namespace) -> tuple[list[dict], bool]
     quartile of the rounds' ratios is not above 1) count as zero."""
     rows = []
     for setting in options.settings:
-        with tempfile.TemporaryDirectory() as folder:
-            planned = plan(place, setting, pathlib.Path(folder))
-            if isinstance(planned, str):
-                raise Broken(planned)
+        with planned_job(place, setting) as planned:
             for collective in options.collectives:
                 wanted = {size: explained(place, planned, collective, size)[0] for size in options.sizes}
                 choices = sorted({*candidates(place, collective, setting.ranks), *wanted.values()})
