@@ -69,6 +69,7 @@ void Reception::accept(TimeNs now) {
       if (stream.ok() && *stream == nullptr) break;
       const Status status = stream.ok() ? receive(std::move(*stream), now) : stream.status();
       if (status.ok()) continue;
+      last_unaccepted_ = status.text();
       if (worth_logging(++counters_.unaccepted)) {
         surroundings_.log.warn("{} cannot accept connections at {} just now: {} ({} times so far)", name_,
                                transport::to_string(listener->address()), status.text(), counters_.unaccepted);

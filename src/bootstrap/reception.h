@@ -56,6 +56,8 @@ class Reception {
   /// Nobody is let in any more; who is in the middle of its proof is gone.
   void close();
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// Why the system last would not accept; empty if it always did.
+  [[nodiscard]] const std::string& last_unaccepted() const { return last_unaccepted_; }
   /// Counts, and logs now and then, that `who` was `what` ("refused").
   void note(uint64_t& counter, std::string_view what, const transport::Address& who, const Status& why) const;
 
@@ -96,6 +98,7 @@ class Reception {
   std::vector<Departure> departures_;
   TimeNs accept_again_at_ = 0;
   Counters counters_;
+  std::string last_unaccepted_;
 };
 
 /// Links whose peers were told something last; kept until they have surely read it, at most 2 s.

@@ -36,7 +36,7 @@ struct Table {
 /// Who has not handed in a blob yet.
 struct Waiting {
   uint32_t missing = 0;
-  std::string which;  ///< number_ranges
+  std::string which;  ///< number_ranges, and why the root cannot let them in, where it knows
 };
 
 /// A blob may be this long.
@@ -96,6 +96,7 @@ class Root final : private Reception::Host {
   void lose(Arrival& arrival, const Status& why, uint64_t& counter);
   void tell_who_is_missing();
   [[nodiscard]] std::string missing_text() const;
+  [[nodiscard]] std::string shortage_text() const;
   Status finish();
   Status give_up();
 

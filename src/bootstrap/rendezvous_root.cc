@@ -161,13 +161,20 @@ void Root::tell_who_is_missing() {
   std::vector<int32_t> missing;
   for (size_t rank = 0; rank < arrivals_.size(); ++rank)
     if (!arrivals_[rank].complete) missing.push_back(static_cast<int32_t>(rank));
-  const Waiting waiting{.missing = static_cast<uint32_t>(missing.size()), .which = number_ranges(missing)};
+  const Waiting waiting{.missing = static_cast<uint32_t>(missing.size()), .which = number_ranges(missing) + shortage_text()};
   const auto body = std::make_shared<const std::vector<std::byte>>(encode(waiting));
   for (Arrival& arrival : arrivals_) {
     if (!arrival.link || arrival.link->unsent_bytes() > 0) continue;
     arrival.link->send(type(RendezvousType::waiting), body);
     if (const Status flushed = arrival.link->flush(); !flushed.ok()) lose(arrival, flushed, counters_.left);
   }
+}
+
+/// Ranks that knock in vain see closed connections only: what the system refuses here is told by the root.
+std::string Root::shortage_text() const {
+  const uint64_t unaccepted = reception_.counters().unaccepted;
+  if (unaccepted == 0) return "";
+  return fmt::format("; the root could not accept connections {} times: {}", unaccepted, reception_.last_unaccepted());
 }
 
 std::string Root::missing_text() const {
@@ -180,6 +187,7 @@ std::string Root::missing_text() const {
   std::string text = fmt::format("{} of {} ranks did not arrive within {}: {}", missing.size(), arrivals_.size(),
                                  duration_text(options_.timeout_ns), number_ranges(missing));
   if (!gone.empty()) text += fmt::format("; of these, {} came and went away again", number_ranges(gone));
+  text += shortage_text();
   const uint64_t refused = reception_.counters().refused;
   if (refused > 0) text += fmt::format("; {} connections were refused (NCCL_DEBUG=INFO tells why)", refused);
   return text += kSameIdQuestion;

@@ -222,7 +222,7 @@ void start_with(int spare) {
 
 TEST(Scarce, FewDescriptorsAtTheStart) {
   std::vector<Case> cases;
-  for (const int spare : {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 40}) {
+  for (const int spare : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 40}) {
     cases.push_back({.name = std::to_string(spare) + " descriptors", .run = [=] { start_with(spare); }});
   }
   run_in_parallel(cases);

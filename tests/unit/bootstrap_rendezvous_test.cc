@@ -470,6 +470,18 @@ TEST(Rendezvous, FailingAcceptIsRetried) {
   EXPECT_THAT(job.log_text, HasSubstr("out of descriptors"));
 }
 
+TEST(Rendezvous, WhoCannotBeLetInIsExplainedByThoseInside) {
+  Job job;
+  job.open_root(0, {address_of(1, 0)}, 4 * kSecondNs);
+  job.add(0, 2, -1, 3 * kSecondNs);  // hears from the root before its time ends
+  job.pass(100 * kMillisecondNs);
+  job.network.accept_failures = 1'000'000;
+  job.add(1, 2, -1, 3 * kSecondNs);
+  EXPECT_TRUE(job.run(10 * kSecondNs, [&] { return !job.root_failure.ok() && !job.failures[0].ok() && !job.failures[1].ok(); }));
+  EXPECT_THAT(job.failures[0].text(), AllOf(HasSubstr("1 of 2 ranks did not arrive"), HasSubstr("out of descriptors")));
+  EXPECT_THAT(job.root_failure.text(), AllOf(HasSubstr("could not accept connections"), HasSubstr("out of descriptors")));
+}
+
 TEST(Rendezvous, WithoutAuthentication) {
   Job job;
   job.proof = &Crypto::none();
