@@ -15,6 +15,7 @@ Without all of these, message-passing libraries find out that they share a machi
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import shlex
 import subprocess
@@ -47,6 +48,7 @@ address add {address}/16 dev eth0
 link set eth0 up
 route replace {subnet} dev eth0 src {address} {congestion}
 BATCH
+for cpus in /sys/class/net/eth0/queues/rx-*/rps_cpus; do [ ! -e "$cpus" ] || echo {cpus} > "$cpus"; done
 """
 
 
@@ -131,6 +133,7 @@ class Fabric:
         up, core, mtu = device_of(site), f"core{site}", self.link.mtu_bytes
         if self.emulator is not None:
             _ip(f"link set {up} mtu {mtu} txqueuelen {QUEUE_PACKETS} master site{site} up")
+            _keep_order(up)
             return
         _ip(f"link add name {up} mtu {mtu} type veth peer name {core} mtu {mtu}",
             f"link set {up} master site{site} up", f"link set {core} master core up")
@@ -138,6 +141,8 @@ class Fabric:
         if self.link.backend == "netem":
             _run("tc", "qdisc", "add", "dev", up, "root", "handle", "1:", *netem_words(self.link))
             above = "parent 1:"
+        for device in (up, core):
+            _keep_order(device)
         self._shape(up, above)
         self._shape(core, "root")
 
@@ -153,8 +158,9 @@ class Fabric:
         script = HOST_SCRIPT.format(
             name=host.name, address=host.address, subnet=SUBNET, hosts=shlex.quote(hosts_file(self.hosts)), boot_id=uuid.uuid4(),
             shared_memory=SHARED_MEMORY_SIZE, mtu=self.link.mtu_bytes, gso=self.link.gso_bytes,
-            congestion=f"congctl {self._congestion}" if self._congestion else "")
+            cpus=_all_cpus(), congestion=f"congctl {self._congestion}" if self._congestion else "")
         _run(*enter_command(pid, ["sh", "-c", script], "/"))
+        _keep_order(host.name)
 
 
 def _start_holder() -> subprocess.Popen:
@@ -168,6 +174,18 @@ def _start_holder() -> subprocess.Popen:
 
 def _statistics(device: str) -> Callable[[str], int]:
     return lambda name: int(pathlib.Path("/sys/class/net", device, "statistics", name).read_text())
+
+
+def _all_cpus() -> str:
+    """As a mask in hexadecimal."""
+    return f"{(1 << (os.cpu_count() or 1)) - 1:x}"
+
+
+def _keep_order(device: str) -> None:
+    """Frames of a connection go through one CPU: a pair of virtual devices hands on frames on whatever CPU its sender just runs, and those
+    of a process that moved overtake each other, which TCP takes for losses."""
+    for cpus in pathlib.Path("/sys/class/net", device, "queues").glob("rx-*/rps_cpus"):
+        cpus.write_text(_all_cpus() + "\n")
 
 
 def netem_words(link: Link) -> list[str]:

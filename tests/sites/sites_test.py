@@ -67,15 +67,25 @@ def receive() -> dict:
     with socket.create_server(("", 5000)) as server:
         print("listening", flush=True)
         connection, _ = server.accept()
-        total, began = len(connection.recv(1)), time.monotonic()
+        total, began, before = len(connection.recv(1)), time.monotonic(), out_of_order()
         while piece := connection.recv(1 << 16):
             total += len(piece)
-        return {"bytes": total, "seconds": time.monotonic() - began}
+        return {"bytes": total, "seconds": time.monotonic() - began, "out_of_order": out_of_order() - before}
+
+
+def out_of_order() -> int:
+    """Segments that this host has received before those that were sent before them."""
+    names, counts = [line.split() for line in pathlib.Path("/proc/net/netstat").read_text().splitlines() if line.startswith("TcpExt:")]
+    return int(counts[names.index("TCPOFOQueue")])
 
 
 def send(to: str) -> None:
+    """As a process that the system moves from CPU to CPU does."""
+    cpus = sorted(os.sched_getaffinity(0))
     with socket.create_connection((to, 5000)) as connection:
-        connection.sendall(bytes(TRANSFER_BYTES))
+        for turn, at in enumerate(range(0, TRANSFER_BYTES, 100_000)):
+            os.sched_setaffinity(0, {cpus[turn % len(cpus)]})
+            connection.sendall(bytes(min(100_000, TRANSFER_BYTES - at)))
 
 
 # --- the test ------------------------------------------------------------------------------------------------------------
@@ -154,6 +164,9 @@ class World(unittest.TestCase):
 
     def test_links_inside_a_site_are_not_shaped(self):
         self.assertGreater(self.rate_of("inside a site"), 2 * RATE_BITS_PER_S)
+
+    def test_links_keep_the_order_of_frames(self):
+        self.assertEqual(self.facts["inside a site"]["out_of_order"], 0)
 
     def test_counters_show_the_bytes_that_crossed(self):
         self.assertEqual(len(self.uplinks), 2)
