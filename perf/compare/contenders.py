@@ -20,6 +20,7 @@ OPEN_MPI_ALGORITHMS = {
 }
 OPEN_MPI_PARAMETER = {"allreduce": "allreduce", "reduce_scatter": "reduce_scatter_block", "reduce_scatter_counts": "reduce_scatter",
                       "allgather": "allgather"}
+SUBNET = "10.77.0.0/16"  # of tests/sites
 SEGMENT_BYTES = 65536  # of the segmented ring, which otherwise has one segment
 
 
@@ -73,6 +74,18 @@ def open_mpi(place: Place, processes: int, cpus: int) -> list[Contender]:
     tick; otherwise every rank has its own core."""
     start = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", str(processes)]
     start += ["--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"] if processes > cpus else ["--bind-to", "core"]
+    return open_mpi_by(start, place, processes)
+
+
+def open_mpi_on_hosts(place: Place, hosts: list[str]) -> list[Contender]:
+    """With a rank on each of the emulated hosts, which the word AGENT enters. They share this machine's CPUs: all yield when idle."""
+    start = ["mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
+             "-host", ",".join(f"{host}:1" for host in hosts), "--mca", "plm_rsh_agent", "AGENT", "--mca", "btl", "tcp,self",
+             "--mca", "btl_tcp_if_include", SUBNET, "--mca", "oob_tcp_if_include", SUBNET]
+    return open_mpi_by(start, place, len(hosts))
+
+
+def open_mpi_by(start: list[str], place: Place, processes: int) -> list[Contender]:
     program = (str(place.program("openmpi")),)
     found = [Contender("Open MPI", tuple(start) + program, {name: "Open MPI default" for name in OPEN_MPI_ALGORITHMS})]
     for number in range(1, 1 + max(max(of) for of in OPEN_MPI_ALGORITHMS.values())):

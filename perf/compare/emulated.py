@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from contenders import Place
+from contenders import Contender, Place
 
 CANNOT = 77  # sites.py: the kernel or the user may not make hosts
 SITES = pathlib.Path(__file__).resolve().parents[2] / "tests" / "sites" / "sites.py"
@@ -74,3 +74,26 @@ def run_sweep(place: Place, layout: str, link: list[str], sweep: list[str], limi
         if done.returncode != 0 and counters[1] is None:  # bytes that are off the formula are a finding, too
             raise Broken(f"{sweep[0]} on emulated hosts: {(done.stderr or done.stdout).strip()}")
         return Run(json.loads(report.read_text()), *counters)
+
+
+
+AGENT = """#!/bin/sh
+# As ssh: the words after the host are one line for a shell there.
+host=$1
+shift
+exec {agent} "$host" sh -c "$*"
+"""
+
+
+def run_on_hosts(place: Place, layout: str, link: list[str], contender: Contender, items: list[str], limit_s: float) -> dict[str, float] | None:
+    """Microseconds of a measuring program's items (COLLECTIVE:BYTES:ITERATIONS), by collective, started on the first host by a launcher
+    that enters the others by the agent of its command line. What failed is missing. None where hosts cannot be made."""
+    write = 'printf %s "$1" > "$0"; chmod +x "$0"; entering="$2"; shift 2; exec $entering h0 "$@"'
+    with tempfile.TemporaryDirectory() as folder:
+        agent = str(pathlib.Path(folder, "agent"))
+        command = [agent if word == "AGENT" else word for word in contender.start]
+        words = ["sh", "-c", write, agent, AGENT, "{agent}", *command, "--batches", "1", "--limit-ms", "1500", *items]
+        done = start(place, layout, [*link, "--bare"], words, limit_s)
+    if done.returncode == CANNOT:
+        return None
+    return {line["collective"]: line["us"] for line in map(json.loads, re.findall(r"^{.*}$", done.stdout, re.MULTILINE))}

@@ -182,8 +182,21 @@ class Crossing:
         return [hosts] * sites
 
     @property
+    def hosts(self) -> list[str]:
+        """In the order of their ranks, as sites.py names and places them."""
+        first = [sum(self.sites[:site]) for site in range(len(self.sites))]
+        places = [(site, place) for site, count in enumerate(self.sites) for place in range(count)]
+        if self.cyclic:
+            places.sort(key=lambda each: (each[1], each[0]))
+        return [f"h{first[site] + place}" for site, place in places]
+
+    @property
     def title(self) -> str:
         return f"{self.layout}{' cyclic' if self.cyclic else ''} at {self.rate_bits_per_s // 1_000_000} Mbit/s"
+
+    def link(self, mtu_bytes: int) -> list[str]:
+        """Options of sites.py."""
+        return ["--rate", str(self.rate_bits_per_s), "--mtu", str(mtu_bytes), *(["--cyclic"] if self.cyclic else [])]
 
     def leaving(self, collective: str, size: int, site: int) -> float:
         """The least bytes that leave a site: of two sites, its own blocks, the sums of the other's, or the sum of everything."""
@@ -201,10 +214,20 @@ class Site:
     us: dict[str, float]  # out of place, in place: the slowest rank's mean
     uplink_bytes: dict[str, int]  # "site 0 out", "site 0 in", ...
     ring_us: float | None = None  # the flat ring's, out of place; None: not measured
+    peers_us: dict[str, float] = dataclasses.field(default_factory=dict)  # other libraries', by algorithm, out of place
 
     @property
     def title(self) -> str:
         return f"{self.collective} of {size_text(self.bytes)}, {self.crossing.title}"
+
+
+def beside_peers(runs: list[Site]) -> Iterator[str]:
+    """A line for each run that others have run as well."""
+    for run in runs:
+        if run.peers_us:
+            ours, best = run.us["out of place"], min(run.peers_us, key=run.peers_us.get)
+            times = [(name, run.peers_us[name]) for name in dict.fromkeys([next(iter(run.peers_us)), best])]
+            yield f"{run.title}: {ours / 1e3:.0f} ms; " + "; ".join(f"{name} {us / 1e3:.0f} ms, {us / ours:.2f} times" for name, us in times)
 
 
 def sites(runs: list[Site], why: str, mtu_bytes: int) -> Iterator[Outcome]:
@@ -228,6 +251,8 @@ def sites(runs: list[Site], why: str, mtu_bytes: int) -> Iterator[Outcome]:
         yield outcome(Goal("sites", "two sites: physical bound / time", 0.9, True, "x"), {}, why)
     yield outcome(Goal("sites", "two sites: time of the flat ring / time", SITES_RING_SHARE, True, "x"),
                   {run.title: run.ring_us / run.us["out of place"] for run in runs if run.ring_us is not None}, why)
+    yield outcome(Goal("sites", "two sites: best peer's time / time", 1.0, True, "x"),
+                  {run.title: min(run.peers_us.values()) / run.us["out of place"] for run in runs if run.peers_us}, why)
     yield outcome(Goal("sites", "two sites: interface counters' distance from the formula", SITES_COUNTER_SHARE, False, ""),
                   {f"{run.title} {name}": abs(count / formula(run, name) - 1) for run in runs for name, count in run.uplink_bytes.items()}, why)
 

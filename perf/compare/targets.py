@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures everything that has a target and prints every target with its ratio, and pass or miss. Takes seven to nine minutes.
+"""Measures everything that has a target and prints every target with its ratio, and pass or miss. Takes about a quarter of an hour.
 
     ./dev perf --targets [OPTION...]
 
@@ -17,10 +17,11 @@ import time
 
 import benches
 import codec
+import contenders
 import goals
 from compare import COLLECTIVES, SIZES, Plan, count_option, guarded, list_of, measure, memory_lines, progress, report_option, write_report
 from contenders import Place, run_lines
-from emulated import Broken, run_sweep
+from emulated import Broken, run_on_hosts, run_sweep
 from figures import LIBRARY, ORDINARY, parse_size, quiet_line, table
 
 PARTS = ("speed", "budgets", "memory", "sites", "codec")
@@ -33,7 +34,7 @@ SLOW_BITS_PER_S, FAST_BITS_PER_S = 200_000_000, 1_000_000_000
 CROSSINGS = {goals.Crossing("2x2", False, SLOW_BITS_PER_S, 0.9): (4 << 20, 64 << 20), goals.Crossing("2x2", False, FAST_BITS_PER_S, 0.75): (4 << 20, 64 << 20),
              goals.Crossing("2x4", True, SLOW_BITS_PER_S, 0.85): (4 << 20, 16 << 20), goals.Crossing("3+5", False, SLOW_BITS_PER_S, 0.85): (4 << 20, 16 << 20)}
 CROSSING_SWEEPS = {"allreduce": "all_reduce_perf", "reduce_scatter": "reduce_scatter_perf", "allgather": "all_gather_perf"}
-SITE_ITERATIONS = 2
+SITE_TRAFFIC_BYTES = 64 << 20  # calls of a size together; two at least
 
 
 def speed(place: Place, rounds: int) -> tuple[list[goals.Outcome], list[str]]:
@@ -63,28 +64,45 @@ def memory(place: Place) -> list[goals.Outcome]:
 
 def run_on_sites(place: Place, crossing: goals.Crossing, collective: str, size: int, forced: str = "") -> goals.Site | str:
     """The run, or why there is none."""
-    link = ["--rate", str(crossing.rate_bits_per_s), "--mtu", str(SITE_MTU_BYTES), *(["--cyclic"] if crossing.cyclic else [])]
     algorithm = ["env", f"ISTHMUS_ALGO={collective}:{forced}"] if forced else []
-    run = run_sweep(place, crossing.layout, link, [*algorithm, CROSSING_SWEEPS[collective], "-b", str(size), "-e", str(size),
-                                                   "-n", str(SITE_ITERATIONS), "-w", "1", "-c", "1", "-a", "3"], LIMIT_S)
+    calls = str(max(2, SITE_TRAFFIC_BYTES // size))
+    run = run_sweep(place, crossing.layout, crossing.link(SITE_MTU_BYTES), [*algorithm, CROSSING_SWEEPS[collective], "-b", str(size), "-e", str(size),
+                                                                            "-n", calls, "-w", "2", "-c", "1", "-a", "3"], LIMIT_S)
     if isinstance(run, str):
         return run
     times = {title: run.row[half]["time"] for half, title in (("out_of_place", "out of place"), ("in_place", "in place"))}
     return goals.Site(crossing, collective, size, run.calls, times, run.uplink_bytes)
 
 
-def sites(place: Place) -> list[goals.Outcome]:
+def peers_on_sites(place: Place, crossing: goals.Crossing, size: int) -> dict[str, dict[str, float]]:
+    """Open MPI's microseconds by collective and algorithm, the default first; nothing where it is not installed."""
+    found: dict[str, dict[str, float]] = {collective: {} for collective in CROSSING_SWEEPS}
+    if not place.program("openmpi").exists():
+        return found
+    for contender in contenders.open_mpi_on_hosts(place, crossing.hosts):
+        progress(f"sites: {contender.title}, {crossing.title}")
+        items = [f"{collective}:{size}:{SITE_TRAFFIC_BYTES // size}" for collective in contender.names]
+        for collective, us in (run_on_hosts(place, crossing.layout, crossing.link(SITE_MTU_BYTES), contender, items, LIMIT_S) or {}).items():
+            found[collective.removesuffix("_counts")].setdefault(contender.name(collective), us)
+    return found
+
+
+def sites(place: Place) -> tuple[list[goals.Outcome], list[str]]:
     runs: list[goals.Site] = []
     for crossing, sizes in CROSSINGS.items():
+        peers = None
         for collective in CROSSING_SWEEPS:
             for size in sizes:
                 progress(f"sites: {collective} of {size} bytes, {crossing.title}")
                 run = run_on_sites(place, crossing, collective, size)
-                ring = run_on_sites(place, crossing, collective, size, "ring") if size == sizes[0] else None
-                if isinstance(run, str) or isinstance(ring, str):
-                    return list(goals.sites([], run if isinstance(run, str) else str(ring), SITE_MTU_BYTES))
-                runs.append(run if ring is None else dataclasses.replace(run, ring_us=ring.us["out of place"]))
-    return list(goals.sites(runs, "", SITE_MTU_BYTES))
+                if isinstance(run, str):
+                    return list(goals.sites([], run, SITE_MTU_BYTES)), []
+                if size == sizes[0]:
+                    ring = run_on_sites(place, crossing, collective, size, "ring")
+                    peers = peers_on_sites(place, crossing, size) if peers is None else peers
+                    run = dataclasses.replace(run, ring_us=ring.us["out of place"], peers_us=peers[collective])
+                runs.append(run)
+    return list(goals.sites(runs, "", SITE_MTU_BYTES)), [*goals.beside_peers(runs), ""]
 
 
 def part(word: str) -> str:
@@ -116,9 +134,12 @@ def main(words: list[str]) -> int:
     try:
         if "speed" in options.only:
             outcomes, details = speed(place, options.rounds)
-        for name, run in (("budgets", budgets), ("memory", memory), ("sites", sites)):
+        for name, run in (("budgets", budgets), ("memory", memory)):
             if name in options.only:
                 outcomes += run(place)
+        if "sites" in options.only:
+            of_sites, lines = sites(place)
+            outcomes, details = outcomes + of_sites, details + lines
         if "codec" in options.only:
             measured = codec.measure(place)
             outcomes += measured.outcomes()

@@ -238,15 +238,17 @@ class Verdicts(unittest.TestCase):
         # frames carry 1000 of 1066 bytes; 8 Mbit/s carry 1000000 bytes in 1.066 s at best
         crossing = goals.Crossing("1+3", False, 8_000_000, 0.8)
         run = goals.Site(crossing, "allreduce", 1_000_000, 2, {"out of place": 1.066e6 / 0.75}, {"site 0 out": 2 * 1_066_000, "site 0 in": 3 * 1_066_000},
-                         ring_us=1.066e6 * 2)
-        time, ring, counters = goals.sites([run], "", 1052)
+                         ring_us=1.066e6 * 2, peers_us={"Open MPI default": 1.066e6 * 4, "Open MPI ring": 1.066e6})
+        time, ring, peers, counters = goals.sites([run], "", 1052)
         self.assertAlmostEqual(time.worst[1], 0.75)
         self.assertAlmostEqual(ring.worst[1], 1.5)
         self.assertAlmostEqual(counters.values[f"{run.title} site 0 out"], 0)
         self.assertAlmostEqual(counters.worst[1], 0.5)
-        self.assertEqual((time.verdict, ring.verdict, counters.verdict), (goals.MISS, goals.PASS, goals.MISS))
+        self.assertAlmostEqual(peers.worst[1], 0.75)
+        self.assertEqual((time.verdict, ring.verdict, peers.verdict, counters.verdict), (goals.MISS, goals.PASS, goals.MISS, goals.MISS))
+        self.assertIn("1421 ms; Open MPI default 4264 ms, 3.00 times; Open MPI ring 1066 ms, 0.75 times", next(goals.beside_peers([run])))
         skipped = list(goals.sites([], "only root may", 1500))
-        self.assertEqual([one.verdict for one in skipped], [goals.SKIPPED] * 3)
+        self.assertEqual([one.verdict for one in skipped], [goals.SKIPPED] * 4)
         self.assertIn("only root may", skipped[0].line())
 
     def test_bytes_that_leave_a_site(self):
@@ -255,6 +257,10 @@ class Verdicts(unittest.TestCase):
         self.assertEqual([crossing.leaving("allgather", 400, site) for site in (0, 1)], [100, 300])
         self.assertEqual([crossing.leaving("reduce_scatter", 400, site) for site in (0, 1)], [300, 100])
         self.assertEqual(goals.Crossing("2x3", False, 1, 0.8).sites, [3, 3])
+
+    def test_ranks_of_sites(self):
+        self.assertEqual(goals.Crossing("1+3", False, 1, 0.8).hosts, ["h0", "h1", "h2", "h3"])
+        self.assertEqual(goals.Crossing("3+2", True, 1, 0.8).hosts, ["h0", "h3", "h1", "h4", "h2"])
 
 
 def codec_run(us: list[float], exact_us: list[float], share: float | None = 0.001, wire_bytes: int = 100) -> goals.CodecRun:
