@@ -146,6 +146,17 @@ void direct_reduce_scatter(Builder& b, const Group& group, Chunks from, const Ch
   }
 }
 
+void exchange_blocks(Builder& b, const Group& group, Chunks blocks, Chunks to) {
+  for (int32_t distance = 1; distance < group.size; ++distance) {
+    const int32_t target = group.rank_at(group.wrap(group.position + distance));
+    b.send(target, share_at(blocks, target));
+  }
+  for (int32_t distance = 1; distance < group.size; ++distance) {
+    const int32_t source = group.rank_at(group.wrap(group.position - distance));
+    b.recv(source, share_at(to, source));
+  }
+}
+
 // All sends come first: where a plan is carried out in its order, nobody shall wait for one rank before others have what is for them.
 void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks to) {
   for (uint32_t cell = 0; cell < own.cells(); ++cell) {

@@ -70,6 +70,10 @@ void direct_reduce_scatter(Builder& b, const Group& group, Chunks from, const Ch
 /// As ring_allgather.
 void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks to);
 
+/// to[p] = what position p has for this one, for every other p: `blocks` are by whom they are for, both by what the group calls its
+/// positions.
+void exchange_blocks(Builder& b, const Group& group, Chunks blocks, Chunks to);
+
 // --- star: one position and everybody --------------------------------------------------------------------------------------------
 
 /// `result` at position `home` = the sum of all positions' `from`, added in the order of positions. `result` counts at `home` only.

@@ -16,6 +16,7 @@ extern const plan::Algorithm allgather_doubling, allgather_direct, allgather_rin
 extern const plan::Algorithm broadcast_binomial, broadcast_chain;
 extern const plan::Algorithm reduce_binomial, reduce_chain;
 extern const plan::Algorithm allreduce_hierarchy, reduce_scatter_hierarchy, allgather_hierarchy, broadcast_hierarchy, reduce_hierarchy;
+extern const plan::Algorithm alltoall_direct, alltoall_hierarchy;
 extern const plan::Algorithm barrier_one_shot, barrier_recursive_doubling;
 
 extern const plan::Algorithm compressed_allreduce_direct, compressed_allreduce_halving, compressed_allreduce_ring;
@@ -45,6 +46,8 @@ Algorithms registry() {
       &reduce_binomial,
       &reduce_chain,
       &reduce_hierarchy,
+      &alltoall_direct,
+      &alltoall_hierarchy,
       &barrier_one_shot,
       &barrier_recursive_doubling,
   };

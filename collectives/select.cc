@@ -163,7 +163,7 @@ struct Hierarchy {
 constexpr Hierarchy kHierarchies[] = {
     {Collective::allreduce, 0, 256 << 10, 32},     {Collective::reduce_scatter, 4 << 10, 256 << 10, 32},
     {Collective::allgather, 512, 256 << 10, 32},   {Collective::broadcast, 256 << 10, 16 << 10, 16},
-    {Collective::reduce, 256 << 10, 16 << 10, 16},
+    {Collective::reduce, 256 << 10, 16 << 10, 16}, {Collective::alltoall, 0, 4 << 20, 4},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ namespace isthmus::collectives {
 struct Choice {
   const plan::Algorithm* algorithm = nullptr;
   uint32_t segments = 1;
+  uint32_t leaders = 0;  ///< of each site; 0: as many as the smallest has
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 

@@ -257,6 +257,13 @@ ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcoun
 ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype, ncclComm_t comm,
                             cudaStream_t stream);
 
+/// Both buffers have nranks blocks of `count` elements: block r of recvbuff is what rank r's sendbuff has in the block that is named by the
+/// own rank. There is no in-place form: ncclInvalidArgument where the buffers overlap.
+ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+                          cudaStream_t stream);
+ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+                           cudaStream_t stream);
+
 /// recvbuff <- the root's sendbuff, on every rank; sendbuff is used only at `root`.
 ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                            cudaStream_t stream);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The six collectives of the sweeps (see collective.h).
+// The seven collectives of the sweeps (see collective.h).
 #include "collective.h"
 
 namespace sweep {
@@ -20,6 +20,7 @@ ncclResult_t all_reduce(const Call& c) { return ncclAllReduce(c.send, c.recv, c.
 ncclResult_t reduce_scatter(const Call& c) { return ncclReduceScatter(c.send, c.recv, c.count, c.type, c.op, c.comm, c.stream); }
 ncclResult_t all_gather(const Call& c) { return ncclAllGather(c.send, c.recv, c.count, c.type, c.comm, c.stream); }
 ncclResult_t broadcast(const Call& c) { return ncclBroadcast(c.send, c.recv, c.count, c.type, c.root, c.comm, c.stream); }
+ncclResult_t all_to_all(const Call& c) { return ncclAlltoAll(c.send, c.recv, c.count, c.type, c.comm, c.stream); }
 ncclResult_t reduce(const Call& c) { return ncclReduce(c.send, c.recv, c.count, c.type, c.op, c.root, c.comm, c.stream); }
 
 ncclResult_t all_reduce_coded(const Call& c, const isthmusCompression_t& how) {
@@ -65,6 +66,12 @@ const Collective kAllGather = {
 const Collective kBroadcast = {.title = "Broadcast", .rooted = true, .start = broadcast, .received_from = from_root, .busbw_factor = once};
 const Collective kReduce = {
     .title = "Reduce", .reduces = true, .rooted = true, .start = reduce, .received_from = from_start, .busbw_factor = once};
+const Collective kAllToAll = {.title = "AlltoAll",
+                              .shape = Shape::exchange,
+                              .in_place = false,
+                              .start = all_to_all,
+                              .received_from = from_own_block,
+                              .busbw_factor = share_of_others};
 const Collective kSendRecv = {.title = "SendRecv",
                               .in_place = false,  // a shift would read what it overwrites
                               .start = send_recv,

@@ -25,7 +25,12 @@ struct Call {
 };
 
 /// How the send and receive buffers relate to the call's count.
-enum class Shape { whole, gather, scatter };  // count : count · count : ranks x count · ranks x count : count
+enum class Shape {
+  whole,
+  gather,
+  scatter,
+  exchange
+};  // count : count · count : ranks x count · ranks x count : count · both ranks x count
 
 struct Collective {
   std::string_view title;  ///< "AllReduce"
@@ -36,15 +41,15 @@ struct Collective {
   ncclResult_t (*start)(const Call& call) = nullptr;
   /// The same through a codec; null: there is no such call.
   ncclResult_t (*start_coded)(const Call& call, const isthmusCompression_t& how) = nullptr;
-  /// Index of the first element that rank `rank` must receive; contributions that are moved, not reduced, start at rank x count.
+  /// Index of the first element that rank `rank` must receive; contributions that are moved, not reduced, follow each other.
   size_t (*received_from)(int rank, int ranks, int root, size_t count) = nullptr;
   double (*busbw_factor)(int ranks) = nullptr;
 
   [[nodiscard]] size_t send_count(size_t count, int ranks) const {
-    return shape == Shape::scatter ? count * static_cast<size_t>(ranks) : count;
+    return shape == Shape::scatter || shape == Shape::exchange ? count * static_cast<size_t>(ranks) : count;
   }
   [[nodiscard]] size_t recv_count(size_t count, int ranks) const {
-    return shape == Shape::gather ? count * static_cast<size_t>(ranks) : count;
+    return shape == Shape::gather || shape == Shape::exchange ? count * static_cast<size_t>(ranks) : count;
   }
   /// The call's count for buffers of `bytes`: with a block per rank, blocks are multiples of 16 bytes, as in nccl-tests.
   [[nodiscard]] size_t call_count(size_t bytes, size_t element_bytes, int ranks) const;
@@ -53,9 +58,14 @@ struct Collective {
   [[nodiscard]] size_t recv_offset(int rank, size_t count) const { return shape == Shape::scatter ? static_cast<size_t>(rank) * count : 0; }
   [[nodiscard]] bool has_result(int rank, int root) const { return !(reduces && rooted) || rank == root; }
   /// Index of the first element that rank `rank` contributes.
-  [[nodiscard]] size_t contributed_from(int rank, size_t count) const { return reduces ? 0 : static_cast<size_t>(rank) * count; }
+  [[nodiscard]] size_t contributed_from(int rank, int ranks, size_t count) const {
+    return reduces ? 0 : static_cast<size_t>(rank) * send_count(count, ranks);
+  }
+  /// What is received comes in so many runs of equally many elements, each `stride` elements after the one before.
+  [[nodiscard]] int received_runs(int ranks) const { return shape == Shape::exchange ? ranks : 1; }
+  [[nodiscard]] size_t received_stride(int ranks, size_t count) const { return send_count(count, ranks); }
 };
 
-extern const Collective kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kSendRecv;
+extern const Collective kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kAllToAll, kSendRecv;
 
 }  // namespace sweep

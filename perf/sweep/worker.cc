@@ -282,7 +282,8 @@ void Worker::prepare(const Case& c, bool in_place, uint64_t seed) {
     std::byte* results = rank.recv + static_cast<size_t>(options_.unalign) * bytes_of(c.type);
     std::memset(results, kGuardPattern, c.bytes() + kGuardBytes);
     const size_t count = collective_.send_count(c.count, job_.total_ranks());
-    generate(recipe_of(c, seed), rank.rank, collective_.contributed_from(rank.rank, c.count), count, const_cast<void*>(call.send));
+    generate(recipe_of(c, seed), rank.rank, collective_.contributed_from(rank.rank, job_.total_ranks(), c.count), count,
+             const_cast<void*>(call.send));
   }
 }
 
@@ -294,7 +295,12 @@ double Worker::count_errors(const Case& c, bool in_place, uint64_t seed) {
     const Call call = call_of(rank, c, in_place, 0);
     if (collective_.has_result(rank.rank, c.root)) {
       const size_t first = collective_.received_from(rank.rank, ranks, c.root, c.count);
-      errors += count_wrong(recipe, first, collective_.recv_count(c.count, ranks), call.recv);
+      const int runs = collective_.received_runs(ranks);
+      const size_t count = collective_.recv_count(c.count, ranks) / static_cast<size_t>(runs);
+      const auto* received = static_cast<const std::byte*>(call.recv);
+      for (int run = 0; run < runs; ++run, received += count * bytes_of(c.type)) {
+        errors += count_wrong(recipe, first + static_cast<size_t>(run) * collective_.received_stride(ranks, c.count), count, received);
+      }
     }
   }
   return static_cast<double>(errors) + count_touched(c, in_place, seed);
@@ -308,7 +314,7 @@ double Worker::count_touched(const Case& c, bool in_place, uint64_t seed) {
   size_t errors = 0;
   for (Rank& rank : ranks_) {
     const Call call = call_of(rank, c, in_place, 0);
-    const size_t first = collective_.contributed_from(rank.rank, c.count);
+    const size_t first = collective_.contributed_from(rank.rank, ranks, c.count);
     errors += count_changed(recipe, rank.rank, first, collective_.send_count(c.count, ranks), call.send);
     const auto* behind = static_cast<const unsigned char*>(call.recv) + c.recv_bytes;
     errors += static_cast<size_t>(std::count_if(behind, behind + kGuardBytes, [](unsigned char byte) { return byte != kGuardPattern; }));

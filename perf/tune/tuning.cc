@@ -95,8 +95,7 @@ std::vector<Choice> candidates(const Table& table, Collective collective, int32_
 
 uint64_t elements_of(const Point& point) {
   constexpr size_t kElementBytes = size_of(DataType::float32);
-  const bool by_rank = point.collective == Collective::reduce_scatter || point.collective == Collective::allgather;
-  return point.bytes / kElementBytes / static_cast<uint64_t>(by_rank ? point.ranks : 1);
+  return point.bytes / kElementBytes / static_cast<uint64_t>(is_by_rank(point.collective) ? point.ranks : 1);
 }
 
 /// A barrier has one size.

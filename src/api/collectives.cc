@@ -164,6 +164,16 @@ ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcou
               .stream = stream});
 }
 
+ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return run({.name = "ncclAlltoAll",
+              .request = {.collective = Collective::alltoall, .in = sendbuff, .out = recvbuff, .count = count},
+              .type = datatype,
+              .op = ncclSum,
+              .comm = comm,
+              .stream = stream});
+}
+
 ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                             cudaStream_t stream) {
   return run({.name = "ncclBroadcast",
@@ -230,6 +240,7 @@ ISTHMUS_NCCL_NAME(ncclAllReduce);
 ISTHMUS_NCCL_NAME(ncclReduce);
 ISTHMUS_NCCL_NAME(ncclReduceScatter);
 ISTHMUS_NCCL_NAME(ncclAllGather);
+ISTHMUS_NCCL_NAME(ncclAlltoAll);
 ISTHMUS_NCCL_NAME(ncclBroadcast);
 ISTHMUS_NCCL_NAME(ncclBcast);
 ISTHMUS_NCCL_NAME(ncclSend);

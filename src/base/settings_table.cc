@@ -95,8 +95,8 @@ Status debug_subsys(std::string_view text, Settings& settings, Notes&) {
 
 // --- choice of algorithm: "allreduce:ring,broadcast:binomial"; a name alone is for every collective ---------------------------
 
-constexpr std::array kChoosable = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-                                   Collective::broadcast, Collective::reduce,         Collective::barrier};
+constexpr std::array kChoosable = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::broadcast,
+                                   Collective::reduce,    Collective::alltoall,       Collective::barrier};
 
 std::optional<Collective> parse_collective(std::string_view text) {
   for (const Collective collective : kChoosable) {

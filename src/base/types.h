@@ -18,8 +18,8 @@ enum class ReduceOp : uint8_t { sum, prod, max, min, avg };
 inline constexpr int kReduceOps = 5;
 
 /// What a call asks for. The definition of each is in plan/check.h, where it is proved.
-enum class Collective : uint8_t { allreduce, reduce_scatter, allgather, broadcast, reduce, barrier, sendrecv };
-inline constexpr int kCollectives = 7;
+enum class Collective : uint8_t { allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier, sendrecv };
+inline constexpr int kCollectives = 8;
 
 /// Bytes of one element.
 constexpr size_t size_of(DataType type) {
@@ -43,12 +43,20 @@ constexpr std::string_view name_of(ReduceOp op) {
 
 constexpr std::string_view name_of(Collective collective) {
   constexpr std::string_view kNames[kCollectives] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
-                                                     "reduce",    "barrier",        "sendrecv"};
+                                                     "reduce",    "alltoall",       "barrier",   "sendrecv"};
   return kNames[static_cast<size_t>(collective)];
 }
 
 /// True for collectives whose `root` argument has a meaning.
 constexpr bool is_rooted(Collective collective) { return collective == Collective::broadcast || collective == Collective::reduce; }
+
+/// True for collectives whose larger buffers have a block for each rank.
+constexpr bool is_by_rank(Collective collective) {
+  return collective == Collective::reduce_scatter || collective == Collective::allgather || collective == Collective::alltoall;
+}
+
+/// True for collectives that may write where they read. An all-to-all would overwrite what it has yet to send.
+constexpr bool may_be_in_place(Collective collective) { return collective != Collective::alltoall; }
 
 /// True for collectives that combine elements.
 constexpr bool is_reducing(Collective collective) {

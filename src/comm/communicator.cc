@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxNoticeText = 512;
 /// Changes when frames, keys or plans change their meaning, so that different builds refuse each other instead of going wrong.
-constexpr uint64_t kRegistryVersion = 3;
+constexpr uint64_t kRegistryVersion = 4;
 
 /// Blocks of `count` elements in the send and the receive buffer, as multiples of count.
 struct Extent {
@@ -26,6 +26,7 @@ struct Extent {
 Extent extent_of(Collective collective, uint64_t ranks) {
   if (collective == Collective::reduce_scatter) return {.in = ranks, .out = 1};
   if (collective == Collective::allgather) return {.in = 1, .out = ranks};
+  if (collective == Collective::alltoall) return {.in = ranks, .out = ranks};
   return {};
 }
 
@@ -170,8 +171,7 @@ Status Communicator::check(Request& request) const {
 }
 
 Status Communicator::check_numbers(const Request& request) const {
-  const uint64_t blocks =
-      request.collective == Collective::reduce_scatter || request.collective == Collective::allgather ? static_cast<uint64_t>(ranks()) : 1;
+  const uint64_t blocks = is_by_rank(request.collective) ? static_cast<uint64_t>(ranks()) : 1;
   constexpr uint64_t kMostBytes = uint64_t{1} << 60;
   if (request.count > kMostBytes / size_of(request.type) / blocks) {
     return invalid_argument(fmt::format("{} of {} elements of {} on {} ranks: more bytes than any memory has", name_of(request.collective),
@@ -205,6 +205,9 @@ Status Communicator::check_buffers(Request& request) const {
   const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   const uint64_t block = request.count * element;
   if (overlap(static_cast<const std::byte*>(request.in), extent.in * block, static_cast<std::byte*>(request.out), extent.out * block)) {
+    if (!may_be_in_place(request.collective)) {
+      return invalid_argument(fmt::format("{}: send and receive buffer overlap; it has no in-place form", name));
+    }
     return invalid_argument(fmt::format("{}: send and receive buffer overlap, but not as an in-place call does", name));
   }
   return {};
@@ -214,7 +217,7 @@ bool Communicator::in_place(const Request& request) const {
   const auto* in = static_cast<const std::byte*>(request.in);
   const auto* out = static_cast<const std::byte*>(request.out);
   const uint64_t own = static_cast<uint64_t>(rank()) * request.count * size_of(request.type);
-  if (in == nullptr || out == nullptr) return false;
+  if (in == nullptr || out == nullptr || !may_be_in_place(request.collective)) return false;
   switch (request.collective) {
     case Collective::reduce_scatter:
       return out == in + own;

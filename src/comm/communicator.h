@@ -54,6 +54,7 @@ struct Membership {
   int32_t device = 0;  ///< what ncclCommCuDevice reports: the rank's place among the local ones, unless it said otherwise
   plan::Reach reach = plan::Reach::process;
   std::vector<int32_t> sites;            ///< by rank: a number for each site; empty: there is only one
+  std::vector<int32_t> divisions;        ///< as plan::Shape::sites, for all levels that are known
   std::vector<exec::ProcessCard> cards;  ///< by rank
   std::string name;                      ///< for logs
   std::shared_ptr<Messenger> messenger;  ///< to the other ranks, beside calls

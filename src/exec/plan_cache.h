@@ -22,6 +22,7 @@ struct PlanKey {
   int32_t size = 1;
   int32_t root = -1;
   uint32_t segments = 1;
+  uint32_t leaders = 0;
   ReduceOp op = ReduceOp::sum;
   bool in_place = false;
   bool map_in = false;

@@ -36,7 +36,10 @@ struct Shape {
   bool map_in = false;                  ///< each rank multiplies its input by a scalar first (PreMulSum)
   uint32_t segments = 1;                ///< pipeline segments, for algorithms that list the tunable
   const codec::Codec* codec = nullptr;  ///< what travels encoded; null: nothing
-  std::span<const int32_t> sites;       ///< by position: a number for each set of ranks that are close to each other; empty: one set
+  /// Who is close to whom: by position a number for each set of ranks that are close to each other; empty: one set. Then the same within
+  /// those sets, for any number of levels: from the widest division (of regions, say) to the narrowest (of hosts).
+  std::span<const int32_t> sites;
+  uint32_t leaders = 0;  ///< of each set, for algorithms that list the tunable; 0: as many as the smallest of the widest sets has
 };
 
 /// What an algorithm does with a codec.

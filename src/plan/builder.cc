@@ -15,10 +15,7 @@ namespace isthmus::plan {
 namespace {
 
 /// Grid blocks that the collective is defined over.
-uint32_t blocks_of(const Shape& shape) {
-  const bool by_rank = shape.collective == Collective::reduce_scatter || shape.collective == Collective::allgather;
-  return by_rank ? static_cast<uint32_t>(shape.group.size) : 1;
-}
+uint32_t blocks_of(const Shape& shape) { return is_by_rank(shape.collective) ? static_cast<uint32_t>(shape.group.size) : 1; }
 
 std::string_view base_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
@@ -30,11 +27,14 @@ std::string what_is_wrong(const Shape& shape) {
   if (!group.ranks.empty() && group.ranks.size() != static_cast<size_t>(group.size)) {
     return fmt::format("the group lists {} ranks but has size {}", group.ranks.size(), group.size);
   }
-  if (!shape.sites.empty() && shape.sites.size() != static_cast<size_t>(group.size)) {
-    return fmt::format("the sites of {} ranks are known but the group has size {}", shape.sites.size(), group.size);
+  if (shape.sites.size() % static_cast<size_t>(group.size) != 0) {
+    return fmt::format("{} numbers of sites for a group of {}: each level needs one for each rank", shape.sites.size(), group.size);
   }
   if (is_rooted(shape.collective) && (shape.root < 0 || shape.root >= group.size)) {
     return fmt::format("{} needs a root in 0..{}, not {}", isthmus::name_of(shape.collective), group.size - 1, shape.root);
+  }
+  if (shape.in_place && !may_be_in_place(shape.collective)) {
+    return fmt::format("{} has no in-place form", isthmus::name_of(shape.collective));
   }
   return {};
 }

@@ -63,6 +63,7 @@ class Outcome {
   [[nodiscard]] std::string fault(uint32_t plan, uint32_t cell, Values::Id value) const {
     const Plan& what = world_[plan];
     if (!values_.is_data(value)) return "no elements";
+    if (what.collective == Collective::alltoall) return fault_of_exchange(plan, cell, value);
     if (values_.cell(value) != cell) return "elements of another cell";
     if (!is_reducing(what.collective) && what.collective != Collective::barrier) {
       const uint32_t owner = owner_of(cell);
@@ -73,6 +74,14 @@ class Outcome {
     if (values_.is_raw(value)) return "the scalar has not been applied";
     if (values_.is_divided(value) != (what.op == ReduceOp::avg && what.group_size > 1)) return "the sum must be divided exactly once";
     return same_everywhere(cell, value) ? "" : "another rank has combined the contributions in another order";
+  }
+
+  /// All-to-all: a block of `out` is what the rank that it is named by has for this one.
+  [[nodiscard]] std::string fault_of_exchange(uint32_t plan, uint32_t cell, Values::Id value) const {
+    const uint32_t per_block = world_[plan].grid.cells_per_block, from = cell / per_block;
+    if (!values_.only(value, from)) return fmt::format("rank {}'s elements are wanted", world_[from].rank);
+    const uint32_t wanted = plan * per_block + cell % per_block;
+    return values_.cell(value) == wanted ? "" : fmt::format("cell {} of its `in` is wanted", wanted);
   }
 
   /// Whose elements a gathered or broadcast cell must hold: the one rank's that has it in `in`.

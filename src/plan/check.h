@@ -18,12 +18,12 @@ using World = std::span<const Plan>;
 
 /// Proves for `count` elements per block that every output element holds exactly the contributions its collective defines
 /// (allreduce: one of each rank everywhere; reduce: at the root; reduce_scatter: block r at rank r; allgather: block r from rank r;
-/// broadcast: the root's; sendrecv: what was sent), that avg's division and PreMulSum's map are applied exactly once, that reductions
-/// associate alike on all ranks (so all ranks hold the same bits), that nothing reads cells nobody wrote, that sizes of messages agree,
-/// that no step touches memory outside its buffer or the caller's `in` out of place, and, for codecs, that encodes follow their scale's
-/// max-exchange, accumulates join equal tokens within the width limit and decodes carry their summand count. Steps are run in a
-/// seed-dependent order that respects only the declared dependencies, so a missing one shows: any two steps that touch the same cells, one
-/// of them writing, must be ordered by dependencies.
+/// alltoall: block r is what rank r has for the own rank; broadcast: the root's; sendrecv: what was sent), that avg's division and
+/// PreMulSum's map are applied exactly once, that reductions associate alike on all ranks (so all ranks hold the same bits), that nothing
+/// reads cells nobody wrote, that sizes of messages agree, that no step touches memory outside its buffer or the caller's `in` out of
+/// place, and, for codecs, that encodes follow their scale's max-exchange, accumulates join equal tokens within the width limit and decodes
+/// carry their summand count. Steps are run in a seed-dependent order that respects only the declared dependencies, so a missing one shows:
+/// any two steps that touch the same cells, one of them writing, must be ordered by dependencies.
 Status check_symbolic(World world, uint64_t count, uint64_t seed = 0);
 /// For several counts, each in another order.
 Status check_symbolic(World world, std::span<const uint64_t> counts, uint64_t seed = 0);

@@ -6,6 +6,7 @@
 // How elements map to memory. A plan has ONE grid over the collective's element space:
 //   allreduce, broadcast, reduce      one block of `count` elements
 //   reduce_scatter, allgather         `ranks` blocks of `count` elements each, block r belonging to rank r
+//   alltoall                          as many: block r of `in` is for rank r, block r of `out` from rank r
 // Every block is split evenly into `cells_per_block` cells. A *region* is a window of consecutive cells that lies contiguously
 // in one buffer; a *chunk* is a run of consecutive cells of one region. Regions 0 and 1 are the caller's `in` and `out`.
 // In an in-place plan the same cell index of `in` and `out` is the same memory. A scratch region mirrors a window of

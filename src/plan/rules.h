@@ -25,6 +25,7 @@ struct Rule {
   uint64_t min_bytes = 0, max_bytes = UINT64_MAX;  ///< bytes of the larger of in and out; max inclusive
   std::string algorithm;
   uint32_t segments = 1;
+  uint32_t leaders = 0;  ///< 0: not said
 };
 
 using RuleTable = std::vector<Rule>;

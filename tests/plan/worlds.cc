@@ -90,6 +90,7 @@ bool is_large(const Algorithm& algorithm, int32_t ranks) {
 }
 
 bool leaves_out(const Algorithm& algorithm, int32_t ranks, const Reduction& reduction, bool in_place) {
+  if (!may_be_in_place(algorithm.collective)) return false;
   const bool odd = (ranks + (reduction.op == ReduceOp::avg ? 1 : 0)) % 2 != 0;
   return is_large(algorithm, ranks) && in_place != odd;
 }
@@ -134,6 +135,7 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks) {
     for (const uint32_t segments : segments_of(algorithm, ranks)) {
       for (const Reduction& reduction : reductions_of(algorithm.collective)) {
         for (const bool in_place : {false, true}) {
+          if (in_place && !may_be_in_place(algorithm.collective)) continue;
           if (leaves_out(algorithm, ranks, reduction, in_place)) continue;
           const Shape shape = {.collective = algorithm.collective,
                                .group = {.ranks = {}, .size = ranks, .position = 0},

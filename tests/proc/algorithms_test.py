@@ -18,6 +18,7 @@ SWEEPS = {
     "reduce_scatter": ["reduce_scatter_perf", "-o", "sum"],
     "allgather": ["all_gather_perf"],
     "broadcast": ["broadcast_perf", "-r", "-1"],
+    "alltoall": ["alltoall_perf"],
     "reduce": ["reduce_perf", "-r", "-1", "-o", "mulsum"],
 }
 SIZES = ["-b", "12", "-e", "768K", "-f", "64", "-n", "1", "-w", "0", "-c", "1", "-g", "3"]

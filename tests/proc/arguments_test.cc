@@ -75,6 +75,12 @@ const Wrong kWrong[] = {
      }},
     {"overlap", "overlap",
      [](Buffers& b, ncclComm_t c) { return ncclAllReduce(b.in.data(), b.in.data() + 5, 10, ncclFloat, ncclSum, c, nullptr); }},
+    {"all-to-all in place", "alltoall: send and receive buffer overlap; it has no in-place form",
+     [](Buffers& b, ncclComm_t c) { return ncclAlltoAll(b.in.data(), b.in.data(), 10, ncclFloat, c, nullptr); }},
+    {"all-to-all over itself", "it has no in-place form",
+     [](Buffers& b, ncclComm_t c) { return ncclAlltoAll(b.in.data(), b.in.data() + 19, 10, ncclFloat, c, nullptr); }},
+    {"all-to-all overflows by ranks", "more bytes than any memory has",
+     [](Buffers& b, ncclComm_t c) { return ncclAlltoAll(b.in.data(), b.out.data(), SIZE_MAX / 8 + 1, ncclFloat, c, nullptr); }},
     {"foreign stream", "is not a stream",
      [](Buffers& b, ncclComm_t c) {
        return ncclAllReduce(b.in.data(), b.out.data(), 10, ncclFloat, ncclSum, c, pointer<cudaStream_t>(0xdeadbeef));

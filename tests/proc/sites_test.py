@@ -18,6 +18,7 @@ SWEEPS = {
     "ReduceScatter": ["reduce_scatter_perf", "-o", "avg", "-d", "half"],
     "AllGather": ["all_gather_perf", "-d", "int8"],
     "Broadcast": ["broadcast_perf", "-r", "-1"],
+    "AlltoAll": ["alltoall_perf", "-d", "bfloat16"],
     "Reduce": ["reduce_perf", "-r", "-1", "-o", "mulsum"],
 }
 LAYOUTS = {"2x2 cyclic": "abab", "2+3": "aabbb", "three sites": "abcab"}

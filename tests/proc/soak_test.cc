@@ -61,7 +61,7 @@ ncclResult_t one_call(Rank& me) {
   const int root = static_cast<int>(me.dice() % 2);
   float* in = me.in.data();
   float* out = me.out.data();
-  switch (me.dice() % 7) {
+  switch (me.dice() % 8) {
     case 0:
       return ncclAllReduce(in, out, count, ncclFloat, ncclMax, comm, nullptr);
     case 1:
@@ -74,6 +74,8 @@ ncclResult_t one_call(Rank& me) {
       return ncclReduce(in, out, count, ncclFloat, ncclSum, root, comm, nullptr);
     case 5:
       return exchange(me, comm, count);
+    case 6:
+      return ncclAlltoAll(in, out, count, ncclFloat, comm, nullptr);
     default:
       return ncclAllReduce(in, in, count, ncclFloat, ncclAvg, comm, nullptr);
   }

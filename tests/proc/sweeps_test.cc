@@ -18,8 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Words = std::vector<std::string>;
 
-constexpr const char* kPrograms[] = {"all_reduce_perf", "reduce_scatter_perf", "all_gather_perf",
-                                     "broadcast_perf",  "reduce_perf",         "sendrecv_perf"};
+constexpr const char* kPrograms[] = {"all_reduce_perf", "reduce_scatter_perf", "all_gather_perf", "broadcast_perf",
+                                     "reduce_perf",     "alltoall_perf",       "sendrecv_perf"};
 
 std::string g_isthmus, g_directory;  // set once by main
 

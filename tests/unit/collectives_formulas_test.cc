@@ -167,10 +167,6 @@ void expect_steps(std::string_view formula, uint32_t steps, const Letters& lette
   EXPECT_GE(steps + (two_bounds ? 2 : 1), bound) << "the bound is loose";
 }
 
-bool is_by_rank(const Algorithm& algorithm) {
-  return algorithm.collective == Collective::reduce_scatter || algorithm.collective == Collective::allgather;
-}
-
 /// The plans of all ranks.
 std::vector<plan::Plan> world_of(const Algorithm& algorithm, Shape shape) {
   std::vector<plan::Plan> world;
@@ -222,7 +218,7 @@ TEST_P(FormulaTest, AgreesWithThePlans) {
   for (int32_t ranks = 1; ranks <= 33; ++ranks) {
     for (const int32_t site_count : site_counts(algorithm, ranks)) {
       SCOPED_TRACE(fmt::format("{} ranks at {} sites", ranks, site_count));
-      const bool by_rank = is_by_rank(algorithm);
+      const bool by_rank = is_by_rank(algorithm.collective);
       const uint64_t count = by_rank ? 32 : algorithm.collective == Collective::barrier ? 1 : 32 * static_cast<uint64_t>(ranks);
       const std::vector<int32_t> sites = dealt(ranks, site_count);
       const Shape shape = {.collective = algorithm.collective,
@@ -256,7 +252,7 @@ TEST_P(CompressedFormulaTest, AgreesWithThePlans) {
                              .sites = by_site ? 2 : 1,
                              .codec = &codec};
     const Shape shape = {.collective = algorithm.collective, .group = {.ranks = {}, .size = ranks}, .codec = &codec, .sites = sites};
-    compare(algorithm, shape, is_by_rank(algorithm) ? 1024 : elements, letters);
+    compare(algorithm, shape, is_by_rank(algorithm.collective) ? 1024 : elements, letters);
   }
 }
 

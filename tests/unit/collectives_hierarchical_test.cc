@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hierarchies of exact algorithms beside their proofs (tests/plan): how many bytes leave a site, whoever lies where; what they become where
 // there is nothing to be gained.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "collectives/registry.h"
@@ -16,6 +18,8 @@ namespace {
 
 using plan::Algorithm;
 using plan::Plan;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 constexpr uint64_t kCount = 13 * 16 * 60;  // many cells' worth, in every grid below
 
@@ -72,10 +76,39 @@ TEST(Hierarchies, AllLeadersOfASiteShareTheWayOut) {
   }
 }
 
+/// Messages of an all-to-all that leave each site.
+std::map<int32_t, size_t> crossing(std::string_view name, const std::vector<int32_t>& sites, uint32_t segments) {
+  std::map<int32_t, size_t> messages;
+  for (const Plan& plan : world_of(name, Collective::alltoall, sites, segments)) {
+    const int32_t site = sites[static_cast<size_t>(plan.rank)];
+    for (const plan::Step& step : plan.steps) {
+      const bool crosses = step.kind == plan::StepKind::send && sites[static_cast<size_t>(step.peer)] != site;
+      messages[site] += crosses ? 1 : 0;
+    }
+  }
+  return messages;
+}
+
+TEST(Hierarchies, AllToAllCrossesInFewMessages) {
+  const std::vector<int32_t> even = {0, 1, 0, 1, 0, 1}, uneven = {0, 0, 0, 1, 1, 1, 1, 1}, three = {0, 0, 1, 1, 2, 2};
+  EXPECT_THAT(crossing("direct", even, 1), ElementsAre(Pair(0, 9), Pair(1, 9)));
+  EXPECT_THAT(crossing("hierarchy", even, 1), ElementsAre(Pair(0, 3), Pair(1, 3)));
+  EXPECT_THAT(crossing("hierarchy", even, 2), ElementsAre(Pair(0, 6), Pair(1, 6)));
+  EXPECT_THAT(crossing("hierarchy", uneven, 1), ElementsAre(Pair(0, 5), Pair(1, 3)));
+  EXPECT_THAT(crossing("hierarchy", three, 1), ElementsAre(Pair(0, 4), Pair(1, 4), Pair(2, 4)));
+  for (const Placement& where : kPlacements) {
+    uint64_t pairs = 0;
+    for (const int32_t from : where.sites) {
+      pairs += where.sites.size() - static_cast<uint64_t>(std::count(where.sites.begin(), where.sites.end(), from));
+    }
+    EXPECT_EQ(bytes_across(Collective::alltoall, where, kCount), 4 * kCount * pairs);
+  }
+}
+
 TEST(Hierarchies, AreDirectWithoutSites) {
   const std::vector<int32_t> same(5, 0);
   const std::vector<int32_t> apart = {0, 1, 2, 3, 4};
-  for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather}) {
+  for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::alltoall}) {
     const auto sends = [&](const std::vector<Plan>& world) {
       size_t count = 0;
       for (const Plan& plan : world) {

@@ -78,10 +78,18 @@ TEST(PlanBuilder, WindowsFollowTheCollective) {
   EXPECT_THAT(windows(Collective::allreduce, -1), ElementsAre(0, 3, 0, 3));
   EXPECT_THAT(windows(Collective::reduce_scatter, -1), ElementsAre(0, 12, 6, 9));
   EXPECT_THAT(windows(Collective::allgather, -1), ElementsAre(6, 9, 0, 12));
+  EXPECT_THAT(windows(Collective::alltoall, -1), ElementsAre(0, 12, 0, 12));
   EXPECT_THAT(windows(Collective::broadcast, 2), ElementsAre(0, 3, 0, 3));
   EXPECT_THAT(windows(Collective::broadcast, 0), ElementsAre(0, 0, 0, 3));
   EXPECT_THAT(windows(Collective::reduce, 2), ElementsAre(0, 3, 0, 3));
   EXPECT_THAT(windows(Collective::reduce, 0), ElementsAre(0, 3, 0, 0));
+}
+
+TEST(PlanBuilder, AllToAllHasNoInPlaceForm) {
+  Shape shape = shape_of(Collective::alltoall, 2, 0);
+  shape.in_place = true;
+  Builder b(shape);
+  EXPECT_THAT(b.finish().status().text(), HasSubstr("alltoall has no in-place form"));
 }
 
 TEST(PlanBuilder, PositionsBecomeRanks) {
@@ -411,7 +419,7 @@ TEST(PlanBuilder, RefusesWhatCannotBe) {
   const int32_t sites[] = {0, 0, 1, 1, 1};
   of_five.sites = sites;
   Builder too_many_sites(of_five);
-  EXPECT_THAT(error_of(too_many_sites), HasSubstr("the sites of 5 ranks are known but the group has size 4"));
+  EXPECT_THAT(error_of(too_many_sites), HasSubstr("5 numbers of sites for a group of 4"));
 }
 
 TEST(PlanBuilder, BuildChecksWhatTheAlgorithmNeeds) {

@@ -83,6 +83,21 @@ TEST(PlanCheck, CellsDoNotMix) {
   EXPECT_THAT(fault(world), HasSubstr("elements of another cell"));
 }
 
+TEST(PlanCheck, AllToAllTurnsBlocksAround) {
+  /// Rank r's block c goes to rank c, which has it as block r; `taken` is what goes to the other rank.
+  const auto world = [](const std::function<uint32_t(uint32_t own)>& taken, bool right_place) {
+    return world_of(shape_of(Collective::alltoall, 2), [&](const Shape& shape, Builder& b) {
+      const auto own = static_cast<uint32_t>(shape.group.position), other = 1 - own, to = right_place ? other : own;
+      b.send(1 - shape.group.position, b.in(taken(own), taken(own) + 1));
+      b.recv(1 - shape.group.position, b.out(to, to + 1));
+      b.copy(b.out(1 - to, 2 - to), b.in(own, own + 1));
+    });
+  };
+  EXPECT_EQ(fault(world([](uint32_t own) { return 1 - own; }, true)), "");
+  EXPECT_THAT(fault(world([](uint32_t own) { return own; }, true)), HasSubstr("cell 0 of its `in` is wanted"));
+  EXPECT_THAT(fault(world([](uint32_t own) { return 1 - own; }, false)), HasSubstr("rank 0's elements are wanted"));
+}
+
 TEST(PlanCheck, NobodyReadsWhatNobodyWrote) {
   const auto world = world_of(shape_of(Collective::allreduce, 2), [](const Shape& shape, Builder& b) {
     b.send(1 - shape.group.position, b.scratch(0, 1));

@@ -153,7 +153,7 @@ TEST(Search, CoversEverySizeOfEveryCollective) {
     EXPECT_GE(one.predicted_ns, one.bound_ns);
     next[one.collective] = one.max_bytes + 1;
   }
-  EXPECT_THAT(next, SizeIs(5));
+  EXPECT_THAT(next, SizeIs(6));
   for (const auto& [collective, end] : next) EXPECT_EQ(end, 0U) << name_of(collective);  // after the largest number
 }
 

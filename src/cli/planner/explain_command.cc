@@ -73,7 +73,7 @@ Status explain(const Words& words) {
 void add_explain(CLI::App& app, Outcome& outcome) {
   CLI::App* command = app.add_subcommand("explain", "Says why a collective of some size is carried out as it is");
   const auto words = std::make_shared<Words>();
-  command->add_option("collective", words->collective, "allreduce, reduce_scatter, allgather, broadcast or reduce")->required();
+  command->add_option("collective", words->collective, "allreduce, reduce_scatter, allgather, broadcast, reduce or alltoall")->required();
   command->add_option("bytes", words->bytes, "Size of the larger buffer: 4096, 256K, 64M")->required();
   add_scene_options(*command, words->scene, true);
   command->add_option("--plan", words->plan, "A plan file whose choice is to be explained");

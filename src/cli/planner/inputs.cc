@@ -51,14 +51,14 @@ Result<topology::Scene> make_scene(const SceneWords& words) {
 }
 
 Result<Collective> find_collective(const std::string& name) {
-  constexpr std::array kAll = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::broadcast,
-                               Collective::reduce};
+  constexpr std::array kAll = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                               Collective::broadcast, Collective::reduce,         Collective::alltoall};
   for (const Collective each : kAll) {
     std::string brief(name_of(each));
     std::erase(brief, '_');
     if (lower(name) == name_of(each) || lower(name) == brief) return each;
   }
-  return invalid_argument(fmt::format("'{}' is none of allreduce, reduce_scatter, allgather, broadcast, reduce", name));
+  return invalid_argument(fmt::format("'{}' is none of allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall", name));
 }
 
 Result<std::string> read_named_file(const std::string& path) {

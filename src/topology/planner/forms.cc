@@ -24,7 +24,11 @@ Formulas::Form Formulas::form_of(const plan::Algorithm& algorithm) const {
   const bool gathers = collective == Collective::allreduce || collective == Collective::allgather;
   const std::string_view name = algorithm.name;
   if (name == "hierarchy") {
-    is_rooted(collective) ? describe_chain(form, true, reduces) : describe_hierarchy(form, collective);
+    if (collective == Collective::alltoall) {
+      describe_exchange(form);
+    } else {
+      is_rooted(collective) ? describe_chain(form, true, reduces) : describe_hierarchy(form, collective);
+    }
   } else if (name == "ring") {
     describe_ring(form, reduces, gathers);
   } else if (name == "direct") {
@@ -239,21 +243,41 @@ void Formulas::describe_hierarchy(Form& form, Collective collective) const {
         if (one.id < 2 * scene_.layout().count(Level::host)) continue;  // ports of single hosts
         Load& load = form.loads[one.id];
         if (load.share == 0 && sites.size() == 2) load.around = around;
-        load.share += crosses;
-        load.rate_bytes_per_s = one.cost.rate_bytes_per_s;
-        load.latency_ns = std::min(load.latency_ns, scene_.facts(from, to).latency_ns);
+        add_share(load, one, from, to, crosses);
+      }
+    }
+  }
+}
+
+// All-to-all: what a site has for a rank of another is gathered, one block of each, and crosses; all that crosses a link is one load.
+void Formulas::describe_exchange(Form& form) const {
+  const double ranks = scene_.ranks();
+  form.cells = ranks;
+  for (const auto& from : sites_) {
+    for (const auto& to : sites_) {
+      if (&from == &to) continue;
+      const int32_t sender = from.front(), receiver = to.front();
+      const auto members = static_cast<double>(from.size()), crosses = members * static_cast<double>(to.size()) / ranks;
+      Path path;
+      if (from.size() > 1) path.push_back({.link = &scene_.facts(from.back(), sender), .share = 1 / ranks, .reduces = false});
+      path.push_back({.link = &scene_.facts(sender, receiver), .share = members / ranks, .reduces = false});
+      form.paths.push_back(std::move(path));
+      form.most_parts = std::max(form.most_parts, static_cast<uint32_t>(from.size()));
+      for (const plan::SharedLink& one : scene_.shared(sender, receiver)) {
+        if (one.id >= 2 * scene_.layout().count(Level::host)) add_share(form.loads[one.id], one, sender, receiver, crosses);
       }
     }
   }
 }
 
 void Formulas::add_load(Loads& loads, int32_t from, int32_t to, double share) const {
-  for (const plan::SharedLink& one : scene_.shared(from, to)) {
-    Load& load = loads[one.id];
-    load.share += share;
-    load.rate_bytes_per_s = one.cost.rate_bytes_per_s;
-    load.latency_ns = std::min(load.latency_ns, scene_.facts(from, to).latency_ns);
-  }
+  for (const plan::SharedLink& one : scene_.shared(from, to)) add_share(loads[one.id], one, from, to, share);
+}
+
+void Formulas::add_share(Load& load, const plan::SharedLink& through, int32_t from, int32_t to, double share) const {
+  load.share += share;
+  load.rate_bytes_per_s = through.cost.rate_bytes_per_s;
+  load.latency_ns = std::min(load.latency_ns, scene_.facts(from, to).latency_ns);
 }
 
 }  // namespace isthmus::topology

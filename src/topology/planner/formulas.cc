@@ -24,8 +24,6 @@ TimeNs wire_ns(const LinkFacts& link, double bytes) {
                             static_cast<uint64_t>(std::max(bytes, 0.0)));
 }
 
-bool by_rank(Collective collective) { return collective == Collective::reduce_scatter || collective == Collective::allgather; }
-
 std::vector<std::vector<int32_t>> ranks_by_site(const Layout& layout) {
   std::vector<std::vector<int32_t>> sites(static_cast<size_t>(layout.count(Level::building)));
   for (int32_t rank = 0; rank < layout.ranks(); ++rank)
@@ -66,12 +64,12 @@ Formulas::Times Formulas::times(const collectives::Choice& choice, uint64_t byte
   if (found == forms_.end() || bytes == 0) return {};
   const Form& form = found->second;
   const Collective collective = choice.algorithm->collective;
-  const uint64_t blocks = by_rank(collective) ? static_cast<uint64_t>(scene_.ranks()) : 1;
+  const uint64_t blocks = is_by_rank(collective) ? static_cast<uint64_t>(scene_.ranks()) : 1;
   const auto whole = static_cast<double>(elements_of(collective, bytes) * blocks * kElementBytes);
-  const double most_cells = form.cells * choice.segments;
+  const double most_cells = form.cells * (form.most_parts > 0 ? 1 : choice.segments);
   const double cells = std::clamp(std::ceil(whole / kLeastCellBytes), 1.0, most_cells);
   // Cells are multiples of the least one, so that some have less than their share; of a small buffer some have nothing.
-  const bool uneven = form.cells > 1 && !by_rank(collective);
+  const bool uneven = form.cells > 1 && !is_by_rank(collective);
   const double sure = uneven ? std::max(whole - most_cells * kLeastCellBytes, 0.0) : whole;
   Times times;
   times.estimate_ns = std::max(of_bytes(form, whole, cells, most_cells).estimate_ns, physical_bound_ns(collective, bytes));
@@ -113,7 +111,7 @@ TimeNs Formulas::longest_chain_ns(const Form& form) const {
 }
 
 uint64_t Formulas::elements_of(Collective collective, uint64_t bytes) const {
-  const uint64_t blocks = by_rank(collective) ? static_cast<uint64_t>(scene_.ranks()) : 1;
+  const uint64_t blocks = is_by_rank(collective) ? static_cast<uint64_t>(scene_.ranks()) : 1;
   return std::max<uint64_t>(bytes / kElementBytes / blocks, 1);
 }
 
@@ -140,6 +138,7 @@ TimeNs Formulas::busiest_load_ns(const Form& form, double whole, double segments
 
 bool Formulas::finest(const collectives::Choice& choice, uint64_t bytes) const {
   const auto found = forms_.find(choice.algorithm);
+  if (found != forms_.end() && found->second.most_parts > 0) return choice.segments >= found->second.most_parts;
   return found == forms_.end() || found->second.cells * choice.segments * kLeastCellBytes >= static_cast<double>(bytes);
 }
 
@@ -153,6 +152,7 @@ TimeNs Formulas::physical_bound_ns(Collective collective, uint64_t bytes) const 
     double leaves = 1;  // allreduce, reduce, broadcast: at least one site's sum, or the data, crosses once
     if (collective == Collective::allgather) leaves = inside;
     if (collective == Collective::reduce_scatter) leaves = 1 - inside;
+    if (collective == Collective::alltoall) leaves = inside * (1 - inside) * ranks;  // each rank has a buffer of its own to share out
     const size_t b = (a + 1) % sites.size();
     if (a == b) break;
     if (is_rooted(collective) && a != 0) continue;

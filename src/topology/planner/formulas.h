@@ -70,6 +70,7 @@ class Formulas {
     std::vector<Hop> pairs;    ///< one message of each kind of pair, whose link carries `pair_messages` of them
     double pair_messages = 0;  ///< in a row, per segment
     double cells = 1;          ///< into which the buffer is cut, per segment
+    uint32_t most_parts = 0;   ///< 0: segments cut cells; else messages of so many cells travel in so many parts at most
   };
 
   [[nodiscard]] Form form_of(const plan::Algorithm& algorithm) const;
@@ -81,9 +82,11 @@ class Formulas {
   void describe_tree(Form& form, bool reduces) const;
   void describe_chain(Form& form, bool by_site, bool reduces) const;
   void describe_hierarchy(Form& form, Collective collective) const;
+  void describe_exchange(Form& form) const;
 
   [[nodiscard]] double share_of(int32_t begin, int32_t end) const;
   void add_load(Loads& loads, int32_t from, int32_t to, double share) const;
+  void add_share(Load& load, const plan::SharedLink& through, int32_t from, int32_t to, double share) const;
   /// For a buffer of `whole` bytes, of which every cell has its share.
   [[nodiscard]] Times of_bytes(const Form& form, double whole, double cells, double most_cells) const;
   /// Of the smallest messages that there are.

@@ -27,6 +27,9 @@ struct Layout {
   [[nodiscard]] int32_t ranks() const { return static_cast<int32_t>(member_of[0].size()); }
   [[nodiscard]] const std::vector<int32_t>& hosts() const { return member_of[static_cast<size_t>(Level::host)]; }
   [[nodiscard]] const std::vector<int32_t>& sites() const { return member_of[static_cast<size_t>(Level::building)]; }
+  /// Who is close to whom, as plan::Shape::sites wants it: the levels of the layout from the widest on, without those that divide nothing
+  /// or no more than the one before; empty: all ranks are on one host.
+  [[nodiscard]] std::vector<int32_t> divisions() const;
   [[nodiscard]] int32_t count(Level level) const { return static_cast<int32_t>(names[static_cast<size_t>(level)].size()); }
   [[nodiscard]] int32_t member(Level level, int32_t rank) const { return member_of[static_cast<size_t>(level)][static_cast<size_t>(rank)]; }
   /// The lowest level of which both ranks are in the same member; nothing: they are in different regions.

@@ -76,11 +76,11 @@ template <typename T>
 void read_range(Fields& fields, T& range) {
   std::string name;
   fields.text("collective", name);
-  constexpr std::array kPlanned = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::broadcast,
-                                   Collective::reduce};
+  constexpr std::array kPlanned = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                                   Collective::broadcast, Collective::reduce,         Collective::alltoall};
   const auto* const found = std::find_if(kPlanned.begin(), kPlanned.end(), [&](Collective each) { return name_of(each) == name; });
   if (found == kPlanned.end()) {
-    return fields.fail(fmt::format("collective: '{}' is none of allreduce, reduce_scatter, allgather, broadcast, reduce", name));
+    return fields.fail(fmt::format("collective: '{}' is none of allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall", name));
   }
   range.collective = *found;
   fields.number("min_bytes", range.min_bytes);

@@ -81,7 +81,7 @@ Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
 }
 
 Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
-  const auto [known, is_new] = prices_.try_emplace({choice.algorithm, choice.segments, bytes});
+  const auto [known, is_new] = prices_.try_emplace({choice.algorithm, choice.segments, choice.leaders, bytes});
   Price& price = known->second;
   if (!is_new) return price;
   const Formulas::Times times = formulas_.times(choice, bytes);

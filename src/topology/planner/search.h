@@ -49,8 +49,8 @@ struct Pin {
 };
 
 struct SearchOptions {
-  std::vector<Collective> collectives = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::broadcast,
-                                         Collective::reduce};
+  std::vector<Collective> collectives = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                                         Collective::broadcast, Collective::reduce,         Collective::alltoall};
   uint64_t least_bytes = 8, most_bytes = 64 << 20;  ///< sizes in between are looked at, by powers of two
   /// A choice is left only for one that is quicker by more than this.
   double hysteresis = 0.05;
@@ -88,7 +88,8 @@ class Pricer {
   uint64_t most_events_;
   const codec::Named* codec_;
   uint64_t events_ = 0, walks_ = 0;
-  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint64_t>, Price> prices_;  ///< by algorithm, segments, bytes
+  /// By algorithm, segments, leaders, bytes.
+  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t, uint64_t>, Price> prices_;
   std::unique_ptr<Worlds> worlds_;
 };
 

@@ -80,6 +80,7 @@ std::string to_tuner_csv(const PlanFile& file, int32_t hosts) {
       "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,registered\n",
       file.layout);
   for (const Interval& one : file.intervals) {
+    if (std::find(kPlanned.begin(), kPlanned.end(), one.collective) == kPlanned.end()) continue;  // NCCL has no algorithms for it
     const std::string_view name = one.choice.algorithm->name;
     const bool ring = name == "ring" || name == "chain";
     text += fmt::format("{},{},{},{},simple,-1,{},{},-1,-1\n", nccl_name(one.collective), one.min_bytes, one.max_bytes,
