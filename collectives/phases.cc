@@ -174,15 +174,10 @@ void direct_allgather(Builder& b, const Group& group, const Chunk& own, Chunks t
 }
 
 void star_reduce(Builder& b, const Group& group, int32_t home, const Chunk& from, const Chunk& result) {
-  if (group.position != home) {
-    for (uint32_t cell = 0; cell < from.cells(); ++cell) b.send(group.rank_at(home), cell_of(from, cell));
-    return;
-  }
+  if (group.position != home) return b.send(group.rank_at(home), from);
   if (group.size == 1) return place(b, result, from);
   const Chunk before = group.position < 2 ? Chunk{} : b.scratch(from.begin, from.end);
-  for (uint32_t cell = 0; cell < from.cells(); ++cell) {
-    sum_in_order(b, group, cell_of(result, cell), cell_of(before, cell), cell_of(from, cell));
-  }
+  sum_in_order(b, group, result, before, from);
 }
 
 void star_broadcast(Builder& b, const Group& group, int32_t home, const Chunk& chunk) {

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/text.h"
 #include "collectives/registry.h"
+#include "collectives/tree.h"
 
 namespace isthmus::collectives {
 
@@ -23,12 +23,20 @@ std::string_view default_rules() {
       ;
 }
 
-bool allows_segments(const plan::Algorithm& algorithm, uint32_t segments) {
-  if (segments == 1) return true;
-  return std::any_of(algorithm.tunables.begin(), algorithm.tunables.end(), [&](const plan::Tunable& tunable) {
-    return tunable.name == "segments" && segments >= tunable.min && segments <= tunable.max;
-  });
+namespace {
+
+bool allows(const plan::Algorithm& algorithm, std::string_view name, uint32_t number) {
+  return std::any_of(algorithm.tunables.begin(), algorithm.tunables.end(),
+                     [&](const plan::Tunable& tunable) { return tunable.name == name && number >= tunable.min && number <= tunable.max; });
 }
+
+}  // namespace
+
+bool allows_segments(const plan::Algorithm& algorithm, uint32_t segments) {
+  return segments == 1 || allows(algorithm, "segments", segments);
+}
+
+bool allows_leaders(const plan::Algorithm& algorithm, uint32_t leaders) { return leaders == 0 || allows(algorithm, "leaders", leaders); }
 
 namespace {
 
@@ -44,12 +52,15 @@ bool all_differ(std::span<const int32_t> sites) {
 }
 
 /// Whether hierarchies are worth it: some ranks are close to each other, others are not, and there are not too many of either.
-bool suits_hierarchies(std::span<const int32_t> sites) {
-  if (same(sites) || all_differ(sites)) return false;
-  std::map<int32_t, int32_t> sizes;
-  for (const int32_t site : sites) ++sizes[site];
-  const auto largest = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return static_cast<int32_t>(sizes.size()) <= kMostDirect && largest->second <= kMostDirect;
+bool suits_hierarchies(int32_t ranks, std::span<const int32_t> sites) {
+  const Tree tree({.group = {.ranks = {}, .size = ranks}, .sites = sites});
+  if (tree.top() < 2) return false;
+  for (int32_t level = 1; level <= tree.top(); ++level) {
+    for (int32_t position = 0; position < ranks; ++position) {
+      if (tree.children(level, tree.node(level, position)) > kMostDirect) return false;
+    }
+  }
+  return true;
 }
 
 std::optional<Collective> collective_of(std::string_view name) {
@@ -78,17 +89,22 @@ Result<const plan::Algorithm*> require(Collective collective, std::string_view n
   return invalid_argument(fmt::format("{} has no algorithm \"{}\"; it has {}", name_of(collective), name, names));
 }
 
-Status check_segments(const plan::Algorithm& algorithm, uint32_t segments) {
-  if (allows_segments(algorithm, segments)) return {};
-  return invalid_argument(fmt::format("{} {} does not run in {} segments; docs/algorithms.md has each algorithm's range",
-                                      name_of(algorithm.collective), algorithm.name, segments));
+Status check_tunables(const plan::Algorithm& algorithm, uint32_t segments, uint32_t leaders) {
+  if (allows_segments(algorithm, segments) && allows_leaders(algorithm, leaders)) return {};
+  const std::string what =
+      allows_segments(algorithm, segments) ? fmt::format("with {} leaders", leaders) : fmt::format("in {} segments", segments);
+  return invalid_argument(fmt::format("{} {} does not run {}; docs/algorithms.md has each algorithm's range", name_of(algorithm.collective),
+                                      algorithm.name, what));
 }
 
-/// What the user writes: "[collective:]name[/segments]".
+/// What the user writes: "[collective:]name[/segments[/leaders]]".
 struct Wish {
   std::string_view collective, name;
   std::optional<uint32_t> segments;
+  uint32_t leaders = 0;
 };
+
+Choice choice_of(const plan::Algorithm& algorithm, const Wish& wish) { return {&algorithm, wish.segments.value_or(1), wish.leaders}; }
 
 Result<Wish> parse_wish(std::string_view word) {
   Wish wish;
@@ -98,9 +114,15 @@ Result<Wish> parse_wish(std::string_view word) {
   }
   wish.name = word.substr(0, word.find('/'));
   if (wish.name.size() == word.size()) return wish;
-  const auto segments = parse_unsigned(word.substr(wish.name.size() + 1), UINT32_MAX);
+  word.remove_prefix(wish.name.size() + 1);
+  const size_t slash = word.find('/');
+  const auto segments = parse_unsigned(word.substr(0, slash), UINT32_MAX);
   if (!segments.ok()) return segments.status().with_context(fmt::format("segments of {}", wish.name));
   wish.segments = static_cast<uint32_t>(*segments);
+  if (slash == std::string_view::npos) return wish;
+  const auto leaders = parse_unsigned(word.substr(slash + 1), UINT32_MAX);
+  if (!leaders.ok()) return leaders.status().with_context(fmt::format("leaders of {}", wish.name));
+  wish.leaders = static_cast<uint32_t>(*leaders);
   return wish;
 }
 
@@ -120,8 +142,8 @@ Status Selector::force(std::string_view word) {
   const std::optional<Collective> collective = collective_of(wish.collective);
   if (collective) {
     ISTHMUS_ASSIGN(const plan::Algorithm* algorithm, require(*collective, wish.name));
-    forced_[static_cast<size_t>(*collective)] = {algorithm, wish.segments.value_or(1)};
-    return check_segments(*algorithm, wish.segments.value_or(1));
+    const Choice& choice = forced_[static_cast<size_t>(*collective)] = choice_of(*algorithm, wish);
+    return check_tunables(*algorithm, choice.segments, choice.leaders);
   }
   if (!wish.collective.empty()) {
     return invalid_argument(fmt::format("there is no collective \"{}\"; there are {}", wish.collective, all_names()));
@@ -129,8 +151,9 @@ Status Selector::force(std::string_view word) {
   bool found = false;
   for (const plan::Algorithm* algorithm : registry()) {
     if (algorithm->name != wish.name) continue;
-    ISTHMUS_TRY(check_segments(*algorithm, wish.segments.value_or(1)));
-    forced_[static_cast<size_t>(algorithm->collective)] = {algorithm, wish.segments.value_or(1)};
+    const Choice choice = choice_of(*algorithm, wish);
+    ISTHMUS_TRY(check_tunables(*algorithm, choice.segments, choice.leaders));
+    forced_[static_cast<size_t>(algorithm->collective)] = choice;
     found = true;
   }
   if (found) return {};
@@ -143,7 +166,7 @@ Status Selector::add_rules(std::string_view text, std::string_view origin) {
   for (plan::Rule& rule : *parsed) {
     const auto algorithm = require(rule.collective, rule.algorithm);
     if (!algorithm.ok()) return algorithm.status().with_context(origin);
-    ISTHMUS_TRY(check_segments(**algorithm, rule.segments).with_context(origin));
+    ISTHMUS_TRY(check_tunables(**algorithm, rule.segments, rule.leaders).with_context(origin));
     rules_.push_back({std::move(rule), *algorithm});
   }
   return {};
@@ -185,7 +208,8 @@ Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32
     const auto& [rule, algorithm] = resolved;
     const bool matches = rule.reach == reach && ranks >= rule.min_ranks && ranks <= rule.max_ranks && serves(*algorithm, ranks);
     if (!matches) return;
-    choices.ranges_[static_cast<size_t>(rule.collective)].push_back({{algorithm, rule.segments}, origin, rule.min_bytes, rule.max_bytes});
+    choices.ranges_[static_cast<size_t>(rule.collective)].push_back(
+        {{algorithm, rule.segments, rule.leaders}, origin, rule.min_bytes, rule.max_bytes});
   };
   const auto built_in = rules_.begin() + static_cast<std::ptrdiff_t>(users_rules_);
   std::for_each(rules_.begin(), built_in, add);
@@ -193,7 +217,7 @@ Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32
     if (!serves(*one.choice.algorithm, ranks)) continue;
     choices.ranges_[static_cast<size_t>(one.collective)].push_back({one.choice, Origin::planned, one.min_bytes, one.max_bytes});
   }
-  if (suits_hierarchies(sites)) choices.add_hierarchies();
+  if (suits_hierarchies(ranks, sites)) choices.add_hierarchies();
   origin = Origin::built_in;
   std::for_each(built_in, rules_.end(), add);
   return choices;
@@ -272,7 +296,7 @@ Status apply(const Wish& wish, Collective collective, const codec::Codec& codec,
     const bool other = !wish.collective.empty() && name_of(algorithm->collective) != wish.collective;
     if (algorithm->name != wish.name || other) continue;
     known = true;
-    if (wish.segments) ISTHMUS_TRY(check_segments(*algorithm, *wish.segments));
+    ISTHMUS_TRY(check_tunables(*algorithm, wish.segments.value_or(1), wish.leaders));
     if (algorithm->collective != collective) continue;
     found = true;
     forced.algorithm = algorithm;

@@ -63,7 +63,7 @@ class Choices {
 class Selector {
  public:
   /// `forced` is Settings::algorithm: "ring" for every collective that has it, or a list such as "allreduce:ring/8,broadcast:binomial"
-  /// (after the slash: segments); "" forces nothing. `rules` is the text of the user's rule table, "" for none.
+  /// (after the slash: segments, after another: leaders); "" forces nothing. `rules` is the text of the user's rule table, "" for none.
   static Result<Selector> make(std::string_view forced, std::string_view rules = {});
 
   /// What concerns a communicator of `ranks` ranks that are `reach` apart. `sites` as in plan::Shape. `planned` goes before the built-in
@@ -96,7 +96,8 @@ Result<Choice> choose_compressed(Collective collective, const codec::Codec& code
 /// The built-in rule table, as text that plan::parse_rules reads. Written by perf/tune.
 std::string_view default_rules();
 
-/// Whether `segments` is in the range that the algorithm's tunable allows (1 always is).
+/// Whether the number is in the range that the algorithm's tunable allows (1 segment, and 0 leaders, always are).
 bool allows_segments(const plan::Algorithm& algorithm, uint32_t segments);
+bool allows_leaders(const plan::Algorithm& algorithm, uint32_t leaders);
 
 }  // namespace isthmus::collectives

@@ -20,29 +20,6 @@ Group Sites::across(const std::vector<int32_t>& counterparts) const {
   return {.ranks = counterparts, .size = static_cast<int32_t>(counterparts.size()), .position = static_cast<int32_t>(own)};
 }
 
-Neighbours Sites::chain_from(int32_t root) const {
-  const size_t first = site_of[static_cast<size_t>(root)];
-  std::vector<int32_t> order;
-  for (size_t distance = 0; distance < members.size(); ++distance) {
-    const std::vector<int32_t>& site = members[(first + distance) % members.size()];
-    order.insert(order.end(), site.begin(), site.end());
-  }
-  const auto place_of_root = order.begin() + place_of[static_cast<size_t>(root)];
-  std::rotate(order.begin(), place_of_root, order.begin() + size_of(first));
-  const auto me = std::find(order.begin(), order.end(), members[own][static_cast<size_t>(place)]);
-  Neighbours chain;
-  const auto level_of = [&](int32_t other) { return static_cast<uint8_t>(site_of[static_cast<size_t>(other)] == own ? 0 : 1); };
-  if (me != order.begin()) {
-    chain.before = *(me - 1);
-    chain.level_before = level_of(chain.before);
-  }
-  if (me + 1 != order.end()) {
-    chain.after = *(me + 1);
-    chain.level_after = level_of(chain.after);
-  }
-  return chain;
-}
-
 Sites::Charges Sites::charges() const {
   Charges result(members[own].size());
   for (auto& positions : result) positions.reserve(place_of.size() / result.size() + 1);

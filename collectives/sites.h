@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets of ranks that are close to each other (sites), as hierarchies need them. Sites may have any sizes and lie among the ranks in any
-// way. What crosses sites is at level 1. Called by collectives/hierarchical/ and collectives/compressed/; cannot fail.
+// Sets of ranks that are close to each other (sites), for hierarchies of two levels: compressed ones, and the all-to-all; the others go by
+// the tree of all levels (tree.h). Sites may have any sizes and lie among the ranks in any way. What crosses sites is at level 1. Cannot
+// fail.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace isthmus::collectives {
 
-/// Shape::sites, and this rank's place in them.
+/// The widest division of Shape::sites, and this rank's place in them.
 struct Sites {
   using Charges = std::vector<std::vector<int32_t>>;
 
@@ -30,8 +31,6 @@ struct Sites {
   [[nodiscard]] std::vector<int32_t> counterparts() const;
   /// Those as a group, which refers to them.
   [[nodiscard]] Group across(const std::vector<int32_t>& counterparts) const;
-  /// A chain of all positions from the root on that stays at each site until all its members have come, the root's first.
-  [[nodiscard]] Neighbours chain_from(int32_t root) const;
   /// For each member of the own site the positions, of all sites, whose blocks it handles there: those that have its place, counted
   /// around.
   [[nodiscard]] Charges charges() const;

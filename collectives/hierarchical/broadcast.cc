@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broadcast over sites: the chain's pipeline in an order that goes through one site after the other, beginning with the root's. The buffer
-// comes to each site once, and leaves it at most once, wherever the root and the ranks are.
-#include "collectives/sites.h"
+// Broadcast over sites, at any number of levels: the chain's pipeline in an order that goes through one site after the other, within them
+// through one host after the other, and so on, beginning with the root's. The buffer comes to each site once, and leaves it at most once,
+// wherever the root and the ranks are.
+#include "collectives/tree.h"
 
 namespace isthmus::collectives {
 
@@ -11,7 +12,7 @@ constexpr plan::Tunable kTunables[] = {{"segments", 1, 256}};
 
 void emit(const Shape& shape, Builder& b) {
   b.split(shape.segments, kCellAlign);
-  const Neighbours chain = sites_of(shape).chain_from(shape.root);
+  const Neighbours chain = Tree(shape).chain_from(shape.root);
   const Chunk out = b.out(0, b.cells()), in = chain.before < 0 ? b.in(0, b.cells()) : Chunk{};
   chain_broadcast(b, chain, in, out);
 }

@@ -29,7 +29,7 @@ from figures import parse_size, quartiles, size_text
 
 LIMIT_S = 300
 SWEEPS = {"allreduce": "all_reduce_perf", "reduce_scatter": "reduce_scatter_perf", "allgather": "all_gather_perf", "broadcast": "broadcast_perf",
-          "reduce": "reduce_perf"}
+          "reduce": "reduce_perf", "alltoall": "alltoall_perf"}
 SEGMENTS = (1, 4, 16)  # that are tried of each algorithm that has them, besides the plan's own
 
 
@@ -97,6 +97,9 @@ def planned_job(place: Place, setting: Setting) -> Iterator[Planned]:
 
 
 def choice_text(one: dict) -> str:
+    leaders = one.get("leaders", 0)
+    if leaders > 0:
+        return f"{one['algorithm']}/{one['segments']}/{leaders}"
     return one["algorithm"] if one["segments"] == 1 else f"{one['algorithm']}/{one['segments']}"
 
 
@@ -112,7 +115,7 @@ def candidates(place: Place, collective: str, ranks: int) -> list[str]:
     for one in json.loads(tool(place, "algorithms", "--json")):
         if one["collective"] != collective or one["coding"] is not None or not one["min_ranks"] <= ranks <= (one["max_ranks"] or ranks):
             continue
-        most = max((tunable["max"] for tunable in one["tunables"]), default=1)
+        most = max((tunable["max"] for tunable in one["tunables"] if tunable["name"] == "segments"), default=1)
         found += [one["name"] if segments == 1 else f"{one['name']}/{segments}" for segments in SEGMENTS if segments <= most]
     return found
 
@@ -229,7 +232,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bar", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bar", choices=BARS)
     parser.add_argument("--settings", type=setting_option, nargs="+", default=SETTINGS, metavar="LAYOUT,MBIT,DELAY_MS")
-    parser.add_argument("--collectives", type=list_of(str), default=list(SWEEPS), help="(all five)")
+    parser.add_argument("--collectives", type=list_of(str), default=list(SWEEPS), help="(all six)")
     parser.add_argument("--sizes", type=list_of(parse_size), default=[parse_size(text) for text in ("1K", "32K", "1M", "32M")],
                         help="each the same multiple of the one before (1K,32K,1M,32M)")
     parser.add_argument("--rounds", type=count_option, default=7)

@@ -24,8 +24,19 @@ Shape shape_of(const Algorithm& algorithm, int32_t ranks) {
           .root = isthmus::is_rooted(algorithm.collective) ? 0 : -1};
 }
 
+/// Buildings of an eighth of the ranks each, and hosts of eight ranks.
+std::vector<int32_t> tree_of(int32_t ranks) {
+  std::vector<int32_t> sites;
+  for (int32_t rank = 0; rank < ranks; ++rank) sites.push_back(8 * rank / ranks);
+  for (int32_t rank = 0; rank < ranks; ++rank) sites.push_back(rank / 8);
+  return sites;
+}
+
 void build_plan(benchmark::State& state, const Algorithm* algorithm) {
-  const Shape shape = shape_of(*algorithm, static_cast<int32_t>(state.range(0)));
+  const auto ranks = static_cast<int32_t>(state.range(0));
+  const std::vector<int32_t> sites = algorithm->needs.by_site ? tree_of(ranks) : std::vector<int32_t>();
+  Shape shape = shape_of(*algorithm, ranks);
+  shape.sites = sites;
   size_t bytes = 0, steps = 0;
   for (auto _ : state) {
     const auto plan = build(*algorithm, shape);

@@ -51,14 +51,20 @@ Result<std::unique_ptr<topology::PlanFile>> read_plan(const Settings& settings, 
   return plan;
 }
 
-/// The building that this process is in, by the ladder's first rung that knows; "": none does. All ranks learn it from its card.
-Result<std::string> find_site(const Settings& settings, const HostIdentity& host, transport::Network& network, const Logger& log) {
+/// Where this process is, by the ladder's first rungs that know. All ranks learn it from its card.
+Result<topology::Place> find_place(const Settings& settings, const HostIdentity& host, transport::Network& network, const Logger& log) {
   std::vector<std::string> warnings;
   ISTHMUS_ASSIGN(const topology::Place place, comm::find_own_place(settings, host, network, warnings));
   for (const std::string& warning : warnings) log.warn("{}", warning);
   for (const std::string& warning : topology::contradictions(std::span(&place, 1))) log.warn("{}", warning);
   if (!place.claims.empty()) log.info(Subsystem::init, "place: {}", topology::describe(place));
-  return topology::member_of(place, topology::Level::building);
+  return place;
+}
+
+/// What somebody says that a level is called; "": nobody does.
+std::string name_at(const topology::Place& place, topology::Level level) {
+  const topology::Claim* claim = place.at(level);
+  return claim == nullptr ? std::string() : claim->name;
 }
 
 }  // namespace
@@ -104,12 +110,14 @@ Result<std::unique_ptr<Library>> Library::make() {
                                    .port_first = settings.port_first,
                                    .port_last = settings.port_last};
   library->network_ = std::make_unique<transport::Sockets>(std::move(sockets));
-  ISTHMUS_ASSIGN(std::string site, find_site(settings, host, *library->network_, log));
+  ISTHMUS_ASSIGN(const topology::Place place, find_place(settings, host, *library->network_, log));
   exec::Identity identity{.process = {},
                           .host = host.host_id,
                           .hostname = host.hostname,
                           .pid = host.pid,
-                          .site = std::move(site),
+                          .region = name_at(place, topology::Level::region),
+                          .site = name_at(place, topology::Level::building),
+                          .zone = name_at(place, topology::Level::zone),
                           .cpu_set = host.cpu_set,
                           .cpu_quota = host.cpu_quota};
   ISTHMUS_TRY(random_bytes(std::as_writable_bytes(std::span(identity.process))));

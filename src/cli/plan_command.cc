@@ -23,7 +23,7 @@ struct PlanWords {
   int32_t ranks = 2;
   std::optional<int32_t> rank;
   int32_t root = 0, sites = 1;
-  uint32_t segments = 1;
+  uint32_t segments = 1, leaders = 0;
   bool in_place = false;
   std::string bytes = "1M";  // trace: of the larger buffer
   SceneWords scene;
@@ -72,7 +72,7 @@ Result<ReduceOp> find_op(std::string_view name) {
 
 /// As even as can be, neighbours together.
 std::vector<int32_t> sites_of(const PlanWords& words, const topology::Scene* scene) {
-  if (scene != nullptr) return scene->layout().sites();
+  if (scene != nullptr) return scene->layout().divisions();
   std::vector<int32_t> sites;
   sites.reserve(static_cast<size_t>(words.ranks));
   for (int32_t rank = 0; rank < words.ranks; ++rank) sites.push_back(static_cast<int32_t>(int64_t{rank} * words.sites / words.ranks));
@@ -98,7 +98,8 @@ Result<std::vector<plan::Plan>> build_world(const PlanWords& words, const topolo
                                .op = op,
                                .segments = words.segments,
                                .codec = named->codec,
-                               .sites = sites};
+                               .sites = sites,
+                               .leaders = words.leaders};
     ISTHMUS_ASSIGN(world.emplace_back(), plan::build(*algorithm, shape));
   }
   return world;
@@ -157,6 +158,7 @@ void add_plan(CLI::App& app, Outcome& outcome) {
   command->add_option("--rank", words->rank, "Only this rank's plan")->check(CLI::Range(0, 4095));
   command->add_option("--root", words->root, "Root, for broadcast and reduce")->check(CLI::Range(0, 4095))->capture_default_str();
   command->add_option("--op", words->op, "sum, prod, max, min or avg")->capture_default_str();
+  command->add_option("--leaders", words->leaders, "Of each site, for hierarchies; 0: as many as the smallest has")->capture_default_str();
   command->add_option("--segments", words->segments, "Pipeline segments, for algorithms that have them")->capture_default_str();
   command->add_option("--codec", words->codec, "none, or what a compressed algorithm sends: thc, bf16, int8, int4, thc:b=8...")
       ->capture_default_str();

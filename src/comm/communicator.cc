@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "plan/send_recv.h"
+#include "topology/planner/plan_file.h"
 
 namespace isthmus::comm {
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxNoticeText = 512;
 /// Changes when frames, keys or plans change their meaning, so that different builds refuse each other instead of going wrong.
-constexpr uint64_t kRegistryVersion = 4;
+constexpr uint64_t kRegistryVersion = 5;
 
 /// Blocks of `count` elements in the send and the receive buffer, as multiples of count.
 struct Extent {
@@ -289,13 +290,15 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
                           .op = request.op.op,
                           .map_in = request.op.scaled,
                           .segments = choice.segments,
-                          .sites = membership_.sites};
+                          .sites = membership_.divisions,
+                          .leaders = choice.leaders};
   const exec::PlanKey key{.algorithm = choice.algorithm,
-                          .group = choice.algorithm->needs.by_site ? hash_bytes(std::as_bytes(std::span(membership_.sites))) : 0,
+                          .group = choice.algorithm->needs.by_site ? hash_bytes(std::as_bytes(std::span(membership_.divisions))) : 0,
                           .position = rank(),
                           .size = ranks(),
                           .root = root,
                           .segments = choice.segments,
+                          .leaders = choice.leaders,
                           .op = shape.op,
                           .in_place = request.in_place,
                           .map_in = shape.map_in};
@@ -306,7 +309,7 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
                     .scaled = request.op.scaled,
                     .root = root,
                     .count = request.count};
-  call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).value();
+  call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).add(choice.leaders).value();
   call.kind_key = call.signature.kind_key(membership_.id, call.plan_tag);
   call.how = choice.algorithm->name;
   call.scale_in = request.op.scaled;
@@ -323,11 +326,10 @@ void Communicator::follow(collectives::Choices choices, std::string plan) {
 
 void Communicator::say_once(Collective collective, const collectives::Decision& decision) {
   if (!said_.insert({collective, decision.min_bytes}).second) return;  // which looks before it allocates
-  process_.log().info(
-      Subsystem::tuning, "communicator {:#x} rank {}: {} of {} bytes{} by {}{}, chosen by {}", membership_.id, rank(), name_of(collective),
-      decision.min_bytes, decision.max_bytes == UINT64_MAX ? " and more" : fmt::format(" to {}", decision.max_bytes),
-      decision.choice.algorithm->name, decision.choice.segments == 1 ? "" : fmt::format(" in {} segments", decision.choice.segments),
-      collectives::name_of(decision.origin));
+  process_.log().info(Subsystem::tuning, "communicator {:#x} rank {}: {} of {} bytes{} by {}, chosen by {}", membership_.id, rank(),
+                      name_of(collective), decision.min_bytes,
+                      decision.max_bytes == UINT64_MAX ? " and more" : fmt::format(" to {}", decision.max_bytes),
+                      topology::text_of(decision.choice), collectives::name_of(decision.origin));
 }
 
 Result<CodecWish> Communicator::wish_of(const Request& request) {

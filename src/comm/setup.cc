@@ -33,20 +33,6 @@ std::vector<CpuSet> cpus_of_ranks_on(uint64_t host, const Membership& membership
   return sets;
 }
 
-// By rank: its site's number, in the order of first appearance; empty where there is only one.
-std::vector<int32_t> sites_of(const Membership& membership) {
-  std::vector<std::pair<std::string_view, uint64_t>> known;
-  std::vector<int32_t> sites;
-  for (const exec::ProcessCard& card : membership.cards) {
-    const std::pair<std::string_view, uint64_t> site{card.site, card.site.empty() ? card.host : 0};
-    const auto found = std::find(known.begin(), known.end(), site);
-    sites.push_back(static_cast<int32_t>(found - known.begin()));
-    if (found == known.end()) known.push_back(site);
-  }
-  if (known.size() < 2) sites.clear();
-  return sites;
-}
-
 /// Whether the user's plan was made for a layout like this communicator's.
 bool fits_plan(const Context& context, const Membership& membership) {
   if (context.plan == nullptr || membership.ranks < 2) return false;
@@ -70,8 +56,12 @@ topology::Layout layout_of(const Membership& membership) {
     topology::Place& place = places.emplace_back();
     place = {.host_id = card.host, .hostname = card.hostname, .claims = {}};
     cpus.push_back(std::accumulate(card.cpus.begin(), card.cpus.end(), 0, [](int n, uint64_t word) { return n + std::popcount(word); }));
-    if (card.site.empty()) continue;
-    place.claims.push_back({.level = topology::Level::building, .name = card.site, .rung = topology::Rung::setting, .source = "card"});
+    using topology::Level;
+    for (const auto& [level, name] :
+         {std::pair(Level::region, &card.region), std::pair(Level::building, &card.site), std::pair(Level::zone, &card.zone)}) {
+      if (name->empty()) continue;
+      place.claims.push_back({.level = level, .name = *name, .rung = topology::Rung::setting, .source = "card"});
+    }
   }
   topology::Layout layout = topology::layout_of(places);
   topology::set_cpus(layout, cpus);
@@ -80,7 +70,7 @@ topology::Layout layout_of(const Membership& membership) {
 
 void follow_plan(const Context& context, Communicator& communicator, const topology::PlanFile& plan) {
   const Membership& membership = communicator.membership();
-  communicator.follow(context.selector.narrow(membership.reach, membership.ranks, membership.sites, plan.ranges()), to_json(plan));
+  communicator.follow(context.selector.narrow(membership.reach, membership.ranks, membership.divisions, plan.ranges()), to_json(plan));
   context.process.log().info(Subsystem::tuning, "communicator {:#x} follows the plan for {}, profile epoch {}", membership.id, plan.layout,
                              plan.epoch);
 }
@@ -88,7 +78,9 @@ void follow_plan(const Context& context, Communicator& communicator, const topol
 Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, Membership membership) {
   exec::Process& process = context.process;
   membership.reach = reach_of(membership);
-  membership.sites = sites_of(membership);
+  const topology::Layout layout = layout_of(membership);
+  if (layout.count(topology::Level::building) > 1) membership.sites = layout.sites();
+  membership.divisions = layout.divisions();
   ISTHMUS_ASSIGN(Compression compression,
                  Compression::make(process.settings().compression, process.settings().compression_required, process.codecs(),
                                    membership.ranks, membership.name, !membership.sites.empty()));
@@ -105,7 +97,7 @@ Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, 
   process.log().info(Subsystem::init, "communicator {:#x} rank {} nranks {} reach {} - Init COMPLETE", membership.id, membership.rank,
                      membership.ranks, plan::name_of(membership.reach));
   const bool planned = fits_plan(context, membership);
-  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks, membership.sites);
+  collectives::Choices choices = context.selector.narrow(membership.reach, membership.ranks, membership.divisions);
   auto communicator = std::make_unique<Communicator>(process, std::move(choices), std::move(compression), std::move(membership), endpoint);
   if (planned) follow_plan(context, *communicator, *context.plan);
   return communicator;
@@ -120,7 +112,9 @@ Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& c
                                .host = context.process.identity().host,
                                .hostname = context.process.identity().hostname,
                                .pid = context.process.identity().pid,
+                               .region = context.process.identity().region,
                                .site = context.process.identity().site,
+                               .zone = context.process.identity().zone,
                                .cpus = context.process.identity().cpu_set};
   membership.cards.assign(devices.size(), self);
   membership.messenger = std::make_shared<LocalFamily>();

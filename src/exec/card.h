@@ -20,8 +20,7 @@ struct ProcessCard {
   uint64_t host = 0;
   std::string hostname;
   int32_t pid = 0;
-  std::string site;                 ///< the building's name, as far as the process knows; "": not known
-  std::string region, zone;         ///< the same of what it is in, and of what is in it
+  std::string region, site, zone;   ///< what they and the building are called, as far as the process knows; "": not known
   CpuSet cpus;                      ///< on which it may run; not told where that is more than 4096
   bool probes = false;              ///< it wants what lies between the ranks to be measured
   std::vector<std::byte> shm, tcp;  ///< the transports' own blobs; empty: not reachable that way

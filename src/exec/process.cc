@@ -94,7 +94,9 @@ Result<ProcessCard> Process::card() {
                    .host = identity_.host,
                    .hostname = identity_.hostname,
                    .pid = identity_.pid,
+                   .region = identity_.region,
                    .site = identity_.site,
+                   .zone = identity_.zone,
                    .cpus = identity_.cpu_set,
                    .probes = settings_.measures()};
   if (shm_ != nullptr) card.shm = shm_->local_blob();

@@ -30,8 +30,7 @@ struct Identity {
   uint64_t host = 0;     ///< equal for processes that may share memory
   std::string hostname;  ///< for messages
   int32_t pid = 0;
-  std::string site;                 ///< the building, as it is called; "": not known, the host is a site of its own
-  std::string region, zone;         ///< the same of wider and narrower levels
+  std::string region, site, zone;   ///< what they and the building are called; "": not known. Without any the host is a site of its own
   CpuSet cpu_set;                   ///< on which it may run
   unsigned cpu_quota = UINT32_MAX;  ///< how many of them it may use at a time
 };

@@ -70,9 +70,11 @@ Status parse_word(std::string_view word, size_t index, Rule& rule) {
   const std::string_view name = word.substr(0, equals), value = word.substr(equals + 1);
   if (name == "ranks") return parse_range(value, rule.min_ranks, rule.max_ranks);
   if (name == "bytes") return parse_range(value, rule.min_bytes, rule.max_bytes);
-  if (name != "segments") return invalid_argument(fmt::format("\"{}\" is not one of ranks=, bytes=, segments=", word));
-  ISTHMUS_ASSIGN(const uint64_t segments, parse_unsigned(value, UINT32_MAX));
-  rule.segments = static_cast<uint32_t>(segments);
+  if (name != "segments" && name != "leaders") {
+    return invalid_argument(fmt::format("\"{}\" is not one of ranks=, bytes=, segments=, leaders=", word));
+  }
+  ISTHMUS_ASSIGN(const uint64_t number, parse_unsigned(value, UINT32_MAX));
+  (name == "segments" ? rule.segments : rule.leaders) = static_cast<uint32_t>(number);
   return {};
 }
 
@@ -113,10 +115,11 @@ Result<RuleTable> parse_rules(std::string_view text) {
 std::string to_text(std::span<const Rule> rules) {
   std::string text;
   for (const Rule& rule : rules) {
-    text += fmt::format("{} {}{}{} {}{}\n", isthmus::name_of(rule.collective), name_of(rule.reach),
+    text += fmt::format("{} {}{}{} {}{}{}\n", isthmus::name_of(rule.collective), name_of(rule.reach),
                         range_words("ranks", rule.min_ranks, rule.max_ranks, 1),
                         range_words("bytes", rule.min_bytes, rule.max_bytes, uint64_t{0}), rule.algorithm,
-                        rule.segments == 1 ? "" : fmt::format(" segments={}", rule.segments));
+                        rule.segments == 1 ? "" : fmt::format(" segments={}", rule.segments),
+                        rule.leaders == 0 ? "" : fmt::format(" leaders={}", rule.leaders));
   }
   return text;
 }

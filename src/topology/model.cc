@@ -3,6 +3,7 @@
 #include "topology/model.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/text.h"
@@ -67,14 +68,11 @@ std::string member_of(const Place& place, Level level) {
 }
 
 std::vector<int32_t> members_by_rank(std::span<const Place> places, Level level) {
-  std::vector<std::pair<std::string, uint64_t>> known;
+  std::map<std::pair<std::string, uint64_t>, int32_t> known;
   std::vector<int32_t> members;
   members.reserve(places.size());
   for (const Place& place : places) {
-    const auto key = key_of(place, level);
-    const auto found = std::find(known.begin(), known.end(), key);
-    members.push_back(static_cast<int32_t>(found - known.begin()));
-    if (found == known.end()) known.push_back(key);
+    members.push_back(known.try_emplace(key_of(place, level), static_cast<int32_t>(known.size())).first->second);
   }
   return members;
 }

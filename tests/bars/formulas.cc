@@ -37,22 +37,27 @@ bool is_exact(const plan::Algorithm& algorithm, int32_t ranks) {
                           algorithm.name == "doubling");
 }
 
+void compare(const collectives::Choice& choice, uint64_t bytes, topology::Pricer& pricer, Table& table) {
+  const auto price = pricer.price(choice, bytes);
+  const plan::Algorithm& algorithm = *choice.algorithm;
+  if (!price.ok() || !price->walked) {
+    fmt::print("{} {}: {}\n", name_of(algorithm.collective), algorithm.name, price.ok() ? "not walked" : price.status().text());
+    return;
+  }
+  Errors& errors = table[{algorithm.collective, std::string(algorithm.name)}];
+  const auto walked = static_cast<double>(std::max<TimeNs>(price->time_ns, 1));
+  errors.relative.push_back(std::abs(static_cast<double>(price->bound_ns) - walked) / walked);
+  // Rounding to whole nanoseconds happens at every step.
+  if (static_cast<double>(price->bound_ns) > walked * 1.0001 + 500) ++errors.above;
+}
+
 void compare(const topology::Scene& scene, uint64_t bytes, bool exact_only, Table& table) {
   topology::Pricer pricer(scene, kEnoughEvents);
   for (const plan::Algorithm* algorithm : collectives::registry()) {
     if (algorithm->collective == Collective::barrier || !serves(*algorithm, scene.ranks())) continue;
     if (algorithm->needs.by_site && scene.layout().count(topology::Level::building) < 2) continue;
     if (exact_only && !is_exact(*algorithm, scene.ranks())) continue;
-    const auto price = pricer.price({algorithm, 1}, bytes);
-    if (!price.ok() || !price->walked) {
-      fmt::print("{} {}: {}\n", name_of(algorithm->collective), algorithm->name, price.ok() ? "not walked" : price.status().text());
-      continue;
-    }
-    Errors& errors = table[{algorithm->collective, std::string(algorithm->name)}];
-    const auto walked = static_cast<double>(std::max<TimeNs>(price->time_ns, 1));
-    errors.relative.push_back(std::abs(static_cast<double>(price->bound_ns) - walked) / walked);
-    // Rounding to whole nanoseconds happens at every step.
-    if (static_cast<double>(price->bound_ns) > walked * 1.0001 + 500) ++errors.above;
+    for (const uint32_t leaders : pricer.formulas().leaders(*algorithm)) compare({algorithm, 1, leaders}, bytes, pricer, table);
   }
 }
 

@@ -36,9 +36,12 @@ topology::Scene random_scene(std::mt19937_64& random, Links links) {
   std::string text;
   for (uint64_t at = 0; at < buildings; ++at)
     text += fmt::format("{}{}", at == 0 ? "" : "+", between(random, mixed ? 1 : 2, mixed ? 6 : 24));
+  const bool shared_hosts = mixed && random() % 3 == 0;
+  if (shared_hosts) text += "x2";
   if (mixed && random() % 2 == 0) text += "/cyclic";
   if (!mixed) text = "1x" + text;
   topology::Profile profile;
+  if (shared_hosts) profile.links.push_back(link(random, topology::Level::host, 1'000, 5e9));
   profile.links.push_back(link(random, topology::Level::building, 20'000, 1e9));
   if (mixed) {
     profile.links.push_back(link(random, std::nullopt, 2e6, 1e8));

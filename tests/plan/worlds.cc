@@ -4,10 +4,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 
+#include "base/rng.h"
 #include "codec/thc.h"
 #include "collectives/registry.h"
 #include "plan/builder.h"
@@ -63,7 +66,32 @@ std::vector<const codec::Codec*> codecs_of(const Algorithm& algorithm, int32_t r
 
 using Sites = std::vector<int32_t>;
 
-/// Ways to distribute ranks over sites: one, each rank its own, two in turn, three eighths and the rest, unequal sites out of order.
+/// A random tree of two to four levels: the ranks in any order, cut into parts of any sizes, and those again.
+Sites random_tree(int32_t ranks, uint64_t seed) {
+  CounterRng rng(seed, static_cast<uint64_t>(ranks));
+  std::vector<size_t> order(static_cast<size_t>(ranks));
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t at = order.size(); at > 1; --at) std::swap(order[at - 1], order[rng.below(at)]);
+  const size_t levels = 2 + rng.below(3);
+  Sites sites;
+  std::vector<bool> begins(order.size(), false);
+  for (size_t level = 0; level < levels; ++level) {
+    const double cut = level == 0 ? 2.0 / ranks : 0.25;
+    Sites division(order.size());
+    int32_t number = 5;
+    for (size_t at = 1; at < order.size(); ++at) {
+      begins[at] = begins[at] || rng.chance(cut);
+      if (begins[at]) ++number;
+      division[order[at]] = number;
+    }
+    division[order[0]] = 5;
+    sites.insert(sites.end(), division.begin(), division.end());
+  }
+  return sites;
+}
+
+/// Ways to distribute ranks over sites: one, each rank its own, two in turn, three eighths and the rest, unequal sites out of order; pairs
+/// within halves; and trees of several levels.
 const std::vector<Sites>& partitions(int32_t ranks) {
   static std::map<int32_t, std::vector<Sites>> made;  // shapes refer to them
   std::vector<Sites>& all = made[ranks];
@@ -75,7 +103,12 @@ const std::vector<Sites>& partitions(int32_t ranks) {
     split.push_back(8 * position < 3 * ranks ? 7 : 3);
     unequal.push_back(position % 7 == 0 ? 2 : position % 3 == 0 ? 0 : 1);
   }
-  return all = {{}, single, cyclic, split, unequal};
+  all = {{}, single, cyclic, split, unequal};
+  Sites halves = split;  // and pairs within them
+  for (int32_t position = 0; position < ranks; ++position) halves.push_back(position / 2);
+  all.push_back(halves);
+  for (uint64_t seed = 1; seed <= 3; ++seed) all.push_back(random_tree(ranks, seed));
+  return all;
 }
 
 std::vector<std::span<const int32_t>> sites_of(const Algorithm& algorithm, int32_t ranks) {
@@ -95,16 +128,27 @@ bool leaves_out(const Algorithm& algorithm, int32_t ranks, const Reduction& redu
   return is_large(algorithm, ranks) && in_place != odd;
 }
 
-/// Shapes like `shape` for every codec and every way to distribute the ranks over sites.
+/// Numbers of leaders: as many as can be, fewer, and more than small sites have ranks.
+std::vector<uint32_t> leaders_of(const Algorithm& algorithm, int32_t ranks) {
+  const auto listed = [](const Tunable& tunable) { return tunable.name == "leaders"; };
+  if (std::none_of(algorithm.tunables.begin(), algorithm.tunables.end(), listed) || ranks > 16) return {0};
+  return {0, 1, 2};
+}
+
+/// Shapes like `shape` for every codec, number of leaders and way to distribute the ranks over sites.
 void add_variants(const Algorithm& algorithm, Shape shape, std::vector<Shape>& shapes) {
   for (const codec::Codec* codec : codecs_of(algorithm, shape.group.size)) {
     shape.codec = codec;
     const auto all_sites = sites_of(algorithm, shape.group.size);
+    const auto all_leaders = leaders_of(algorithm, shape.group.size);
     for (size_t at = 0; at < all_sites.size(); ++at) {
       const size_t turn = (shapes.size() + static_cast<size_t>(shape.group.size)) % all_sites.size();
       if (is_large(algorithm, shape.group.size) && at != turn) continue;
       shape.sites = all_sites[at];
-      shapes.push_back(shape);
+      for (const uint32_t leaders : all_leaders) {
+        shape.leaders = leaders;
+        shapes.push_back(shape);
+      }
       if (is_large(algorithm, shape.group.size)) break;
     }
   }
@@ -179,9 +223,10 @@ std::string words(std::span<const int32_t> sites) {
 }  // namespace
 
 std::string describe(const Algorithm& algorithm, const Shape& shape) {
-  return fmt::format("{}/{} over {} ranks{}, {}{}, {} segments{}{}{}", isthmus::name_of(algorithm.collective), algorithm.name,
+  return fmt::format("{}/{} over {} ranks{}, {}{}, {} segments, {} leaders{}{}{}", isthmus::name_of(algorithm.collective), algorithm.name,
                      shape.group.size, shape.in_place ? ", in place" : "", isthmus::name_of(shape.op),
-                     shape.map_in ? " of scaled input" : "", shape.segments, shape.root >= 0 ? fmt::format(", root {}", shape.root) : "",
+                     shape.map_in ? " of scaled input" : "", shape.segments, shape.leaders,
+                     shape.root >= 0 ? fmt::format(", root {}", shape.root) : "",
                      shape.codec != nullptr ? fmt::format(", codec {}", shape.codec->name) : "", words(shape.sites));
 }
 

@@ -22,6 +22,8 @@ SWEEPS = {
     "Reduce": ["reduce_perf", "-r", "-1", "-o", "mulsum"],
 }
 LAYOUTS = {"2x2 cyclic": "abab", "2+3": "aabbb", "three sites": "abcab"}
+# Region, site, host of each rank: two ranks of a host, hosts of a site, sites of a region, and another region with a host of two.
+TREE = ["r a 0", "s c 3", "r a 0", "r a 1", "s c 3", "r b 2"]
 SIZES = ["-b", "8", "-e", "1M", "-f", "64", "-n", "1", "-w", "0", "-c", "1"]
 
 
@@ -31,11 +33,14 @@ class Sites(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def run_at(self, sites: str, *command: str, **settings: str) -> subprocess.CompletedProcess:
-        """Rank r is at site sites[r]."""
+    def run_at(self, sites: str | list[str], *command: str, **settings: str) -> subprocess.CompletedProcess:
+        """Rank r is at site sites[r], on a host of its own, or in that region, site and host."""
         script = self.folder / "rank.sh"
         lines = ["#!/bin/sh", "case $ISTHMUS_RUN_RANK in"]
-        lines += [f"{rank}) export ISTHMUS_HOSTID=h{rank} ISTHMUS_SITE={site};;" for rank, site in enumerate(sites)]
+        for rank, place in enumerate(sites):
+            words = place.split()
+            region, site, host = words if len(words) == 3 else ("", place, str(rank))
+            lines += [f"{rank}) export ISTHMUS_HOSTID=h{host} ISTHMUS_SITE={site}{f' ISTHMUS_REGION={region}' if region else ''};;"]
         script.write_text("\n".join([*lines, "esac", 'exec "$@"', ""]), encoding="utf-8")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("ISTHMUS_", "NCCL_", "SLURM_"))}
         start = [TOOL, "run", "-n", str(len(sites)), "--", "/bin/sh", str(script)]
@@ -55,6 +60,15 @@ class Sites(unittest.TestCase):
                         self.assertIn("hierarchy", text)
                     for path in self.folder.glob(f"{program}.*.json"):
                         path.unlink()
+
+    def test_hierarchies_of_four_levels_give_right_results(self) -> None:
+        for collective, (program, *options) in SWEEPS.items():
+            for tunables in ("", "/2" if collective in ("Broadcast", "Reduce") else "/2/1"):
+                algorithm = f"{collective.lower()}:hierarchy{tunables}"
+                with self.subTest(algorithm=algorithm):
+                    done = self.run_at(TREE, str(PROGRAMS / program), *options, *SIZES, ISTHMUS_ALGO=algorithm, ISTHMUS_CHECK_PLANS="1")
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertIn("Out of bounds values : 0 OK", done.stdout)
 
     def test_measured_plans_are_followed(self) -> None:
         says = {"ISTHMUS_DEBUG": "INFO", "ISTHMUS_DEBUG_SUBSYS": "TUNING", "ISTHMUS_DEBUG_FILE": str(self.folder / "log.%p")}

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "base/text.h"
 #include "sim/job.h"
 
 namespace isthmus::sim_test {
@@ -107,13 +108,22 @@ class Calls {
 
 constexpr transport::LinkModel kLink = {.latency_ns = kMillisecondNs, .jitter_ns = kMillisecondNs / 4, .rate_bytes_per_s = 125e6};
 
+/// "ra rb sa": regions and sites.
+std::vector<std::string> regions_of(std::string_view words) {
+  std::vector<std::string> sites;
+  for (const std::string_view word : split(words, ' ')) sites.push_back(fmt::format("{}/{}", word[0], word[1]));
+  return sites;
+}
+
 TEST(SimHierarchy, GivesRightResultsAndTheSameBits) {
   uint64_t seed = 1;
-  for (const std::string_view letters : {"aabb", "abababab", "aaabbbbb", "abbabbab", "abcabca", "aaab"}) {
+  for (const std::string_view letters :
+       {"aabb", "abababab", "aaabbbbb", "abbabbab", "abcabca", "aaab", "ra ra rb rb sc sc sd sd", "sa rb rc sa rb rc rc"}) {
     Settings settings;
     settings.algorithm = "hierarchy/3";
     settings.check_plans = true;
-    Job job(seed++, static_cast<int32_t>(letters.size()), settings, sites_of(letters));
+    const std::vector<std::string> sites = letters.find(' ') == std::string_view::npos ? sites_of(letters) : regions_of(letters);
+    Job job(seed++, static_cast<int32_t>(sites.size()), settings, sites);
     job.world.set_default_link(kLink);
     job.join_all();
     ASSERT_FALSE(testing::Test::HasFatalFailure());

@@ -30,7 +30,8 @@ class Job {
     std::unique_ptr<comm::Communicator> communicator;
   };
 
-  /// `sites`: the name of each rank's site; empty: each host is one. `unwilling`: a rank that does not want to be measured.
+  /// `sites`: the name of each rank's site, or of its region and site ("r/a"); empty: each host is one. `unwilling`: a rank that does not
+  /// want to be measured.
   Job(uint64_t seed, int32_t ranks, const Settings& settings = {}, const std::vector<std::string>& sites = {},
       std::optional<size_t> unwilling = std::nullopt)
       : world(seed), settings_(settings) {
@@ -45,7 +46,10 @@ class Job {
       for (uint8_t& byte : identity.process) byte = static_cast<uint8_t>(world.dice().below(256));
       if (!sites.empty()) {
         identity.host = static_cast<uint64_t>(rank) + 1;
-        identity.site = sites[static_cast<size_t>(rank)];
+        const std::string& name = sites[static_cast<size_t>(rank)];
+        const size_t slash = name.find('/');
+        identity.region = slash == std::string::npos ? std::string() : name.substr(0, slash);
+        identity.site = slash == std::string::npos ? name : name.substr(slash + 1);
       }
       Settings own = settings_;
       if (unwilling == static_cast<size_t>(rank)) own.probe = false;

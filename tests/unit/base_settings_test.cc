@@ -97,7 +97,7 @@ TEST(Settings, BadValuesOfOursFailWithNameValueAndWhatIsAccepted) {
   EXPECT_THAT(error_of({{"ISTHMUS_SOCKET_FAMILY", "AF_UNIX"}}), HasSubstr("AF_INET6"));
   EXPECT_THAT(error_of({{"ISTHMUS_DEBUG", "LOUD"}}), HasSubstr("TRACE"));
   EXPECT_THAT(error_of({{"ISTHMUS_DEBUG_SUBSYS", "INIT,NOISE"}}), HasSubstr("NOISE"));
-  EXPECT_THAT(error_of({{"ISTHMUS_ALGO", "alltoall:ring"}}), HasSubstr("allreduce:ring"));
+  EXPECT_THAT(error_of({{"ISTHMUS_ALGO", "gossip:ring"}}), HasSubstr("allreduce:ring"));
 }
 
 TEST(Settings, NcclNamesMeanTheSameAndYieldToOurs) {

@@ -7,10 +7,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "collectives/registry.h"
+#include "plan/plan.h"
 #include "worlds.h"
 
 namespace isthmus::collectives {
@@ -23,14 +26,16 @@ using ::testing::Pair;
 
 constexpr uint64_t kCount = 13 * 16 * 60;  // many cells' worth, in every grid below
 
-std::vector<Plan> world_of(std::string_view name, Collective collective, const std::vector<int32_t>& sites, uint32_t segments = 3) {
+std::vector<Plan> world_of(std::string_view name, Collective collective, const std::vector<int32_t>& sites, uint32_t segments = 3,
+                           uint32_t leaders = 0) {
   const Algorithm* algorithm = find(collective, name);
   EXPECT_NE(algorithm, nullptr) << name;
   auto built = plan::build_world(*algorithm, {.collective = collective,
                                               .group = {.ranks = {}, .size = static_cast<int32_t>(sites.size())},
                                               .root = is_rooted(collective) ? 1 : -1,
                                               .segments = segments,
-                                              .sites = sites});
+                                              .sites = sites,
+                                              .leaders = leaders});
   EXPECT_TRUE(built.ok()) << built.status().text();
   return built.ok() ? std::move(*built) : std::vector<Plan>();
 }
@@ -65,6 +70,58 @@ TEST(Hierarchies, CrossAsLittleAsCanBe) {
   }
 }
 
+/// Regions, then buildings: region 0 has buildings of 3 ranks and 1, region 1 of 2, 2 and 1, out of order.
+const std::vector<int32_t> kTree = {0, 1, 1, 0, 1, 0, 1, 0, 1, /**/ 7, 3, 4, 7, 3, 8, 5, 7, 4};
+constexpr size_t kTreeRanks = 9;
+
+/// Bytes that cross between buildings of one region, and between regions; each message must be at the level that it crosses.
+std::array<uint64_t, 2> bytes_by_level(Collective collective) {
+  std::array<uint64_t, 2> bytes = {};
+  const Algorithm* algorithm = find(collective, "hierarchy");
+  const auto built = plan::build_world(*algorithm, {.collective = collective,
+                                                    .group = {.ranks = {}, .size = kTreeRanks},
+                                                    .root = is_rooted(collective) ? 1 : -1,
+                                                    .segments = 2,
+                                                    .sites = kTree});
+  EXPECT_TRUE(built.ok()) << built.status().text();
+  if (!built.ok()) return bytes;
+  plan::Binding binding;
+  plan::bind((*built)[0].grid, kCount, binding);
+  for (const Plan& plan : *built) {
+    for (const plan::Step& step : plan.steps) {
+      if (step.kind != plan::StepKind::send) continue;
+      const auto differ = [&](size_t from) {
+        return kTree[from + static_cast<size_t>(plan.rank)] != kTree[from + static_cast<size_t>(step.peer)];
+      };
+      const size_t level = differ(0) ? 2 : differ(kTreeRanks) ? 1 : 0;
+      EXPECT_EQ(step.level, level) << name_of(collective) << " from " << plan.rank << " to " << step.peer;
+      if (level > 0) bytes[level - 1] += plan::chunk_bytes(plan, step.src(), binding, 4);
+    }
+  }
+  return bytes;
+}
+
+TEST(Hierarchies, CrossAsLittleAsCanBeAtEveryLevel) {
+  const uint64_t once = 4 * kCount, all = once * kTreeRanks;
+  EXPECT_THAT(bytes_by_level(Collective::allreduce), ElementsAre(2 * 3 * once, 2 * once)) << "up and down, within each region";
+  EXPECT_THAT(bytes_by_level(Collective::reduce_scatter), ElementsAre(3 * all, all));
+  EXPECT_THAT(bytes_by_level(Collective::allgather), ElementsAre(3 * all, all));
+  EXPECT_THAT(bytes_by_level(Collective::broadcast), ElementsAre(3 * once, once));
+  EXPECT_THAT(bytes_by_level(Collective::reduce), ElementsAre(3 * once, once));
+}
+
+TEST(Hierarchies, EveryRankTakesItsPartAtEveryLevel) {
+  const std::vector<int32_t> even = {0, 0, 0, 0, 1, 1, 1, 1, /**/ 0, 0, 1, 1, 2, 2, 3, 3};  // two buildings of two hosts of two ranks
+  const Algorithm* algorithm = find(Collective::allreduce, "hierarchy");
+  const auto built = plan::build_world(*algorithm, {.group = {.ranks = {}, .size = 8}, .sites = even});
+  ASSERT_TRUE(built.ok()) << built.status().text();
+  for (const Plan& plan : *built) {
+    std::array<uint32_t, 3> cells = {};
+    for (const plan::Step& step : plan.steps) cells[step.level] += step.kind == plan::StepKind::send ? step.cells : 0;
+    EXPECT_THAT(cells, ElementsAre(2 * 2, 2 * 1, 1)) << "of four shares, from rank " << plan.rank;
+  }
+}
+
 TEST(Hierarchies, AllLeadersOfASiteShareTheWayOut) {
   const std::vector<int32_t> sites = {0, 1, 0, 1, 0, 1};
   for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather}) {
@@ -87,6 +144,22 @@ std::map<int32_t, size_t> crossing(std::string_view name, const std::vector<int3
     }
   }
   return messages;
+}
+
+TEST(Hierarchies, HaveAsManyLeadersAsAskedFor) {
+  const std::vector<int32_t> sites = {0, 1, 0, 1, 0, 1, 1};
+  for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::alltoall}) {
+    for (const uint32_t leaders : {1, 2}) {
+      std::map<int32_t, std::set<int32_t>> speakers;  // by site; of an allgather those who hear for it
+      for (const Plan& plan : world_of("hierarchy", collective, sites, 1, leaders)) {
+        for (const plan::Step& step : plan.steps) {
+          const bool speaks = collective == Collective::allgather ? step.receives() : step.kind == plan::StepKind::send;
+          if (step.is_message() && speaks && step.level == 1) speakers[sites[static_cast<size_t>(plan.rank)]].insert(plan.rank);
+        }
+      }
+      for (const auto& [site, ranks] : speakers) EXPECT_EQ(ranks.size(), leaders) << name_of(collective) << " site " << site;
+    }
+  }
 }
 
 TEST(Hierarchies, AllToAllCrossesInFewMessages) {

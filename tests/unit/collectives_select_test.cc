@@ -96,6 +96,10 @@ TEST(Select, SegmentsOutOfRangeAreRefused) {
   EXPECT_THAT(refusal("allreduce:ring/65"), HasSubstr("65 segments"));
   EXPECT_THAT(refusal("allreduce:ring/many"), HasSubstr("segments of ring"));
   EXPECT_THAT(refusal("allreduce:recursive_doubling/2"), HasSubstr("2 segments"));
+  EXPECT_THAT(refusal("allreduce:hierarchy/2/65"), HasSubstr("allreduce hierarchy does not run with 65 leaders"));
+  EXPECT_THAT(refusal("allreduce:hierarchy/2/few"), HasSubstr("leaders of hierarchy"));
+  EXPECT_THAT(refusal("allreduce:ring/2/1"), HasSubstr("1 leaders"));
+  EXPECT_THAT(refusal("", "allreduce host ring leaders=1"), HasSubstr("1 leaders"));
   EXPECT_THAT(refusal("", "allreduce host ring segments=65"), HasSubstr("65 segments"));
 }
 

@@ -60,6 +60,7 @@ TEST(Rules, ReadBackAsWritten) {
       "allreduce host ranks=2-4 bytes=0-16384 recursive_doubling\n"
       "allreduce process ranks=5- ring segments=4\n"
       "broadcast network bytes=1048577- chain\n"
+      "allgather network ranks=8- hierarchy segments=2 leaders=4\n"
       "barrier host dissemination\n";
   EXPECT_EQ(to_text(parsed(text)), text);
 }

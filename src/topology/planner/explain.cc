@@ -174,6 +174,7 @@ Json json_of(const Terms& terms) {
 Json json_of(const Price& price) {
   return {{"algorithm", price.choice.algorithm->name},
           {"segments", price.choice.segments},
+          {"leaders", price.choice.leaders},
           {"predicted_ns", price.time_ns},
           {"least_ns", price.bound_ns},
           {"priced_by", price.walked ? "walk" : "formula"}};
@@ -237,8 +238,11 @@ std::string to_json(const Explanation& explanation) {
         {{"link", name_of(*link)}, {"confidence", topology::name_of(link->confidence)}, {"measured_at_s", link->measured_at_s}});
   }
   for (const Flip& flip : explanation.flips) {
-    flips.push_back(
-        {{"input", flip.input}, {"factor", flip.factor}, {"algorithm", flip.choice.algorithm->name}, {"segments", flip.choice.segments}});
+    flips.push_back({{"input", flip.input},
+                     {"factor", flip.factor},
+                     {"algorithm", flip.choice.algorithm->name},
+                     {"segments", flip.choice.segments},
+                     {"leaders", flip.choice.leaders}});
   }
   Json json = {{"schema", "isthmus.explain/1"},
                {"collective", isthmus::name_of(explanation.collective)},

@@ -13,11 +13,13 @@ namespace {
 
 /// So many ranks' paths are looked at in large jobs.
 constexpr int32_t kSampledRanks = 64;
+/// Messages of everybody to everybody are counted one by one up to so many ranks.
+constexpr int32_t kMostPairedRanks = 128;
 bool sampled(int32_t rank, int32_t ranks) { return rank % std::max(1, ranks / kSampledRanks) == 0; }
 
 }  // namespace
 
-Formulas::Form Formulas::form_of(const plan::Algorithm& algorithm) const {
+Formulas::Form Formulas::form_of(const plan::Algorithm& algorithm, uint32_t leaders) const {
   Form form;
   const Collective collective = algorithm.collective;
   const bool reduces = is_reducing(collective);
@@ -27,7 +29,7 @@ Formulas::Form Formulas::form_of(const plan::Algorithm& algorithm) const {
     if (collective == Collective::alltoall) {
       describe_exchange(form);
     } else {
-      is_rooted(collective) ? describe_chain(form, true, reduces) : describe_hierarchy(form, collective);
+      is_rooted(collective) ? describe_chain(form, true, reduces) : describe_hierarchy(form, collective, leaders);
     }
   } else if (name == "ring") {
     describe_ring(form, reduces, gathers);
@@ -117,6 +119,7 @@ double Formulas::share_of(int32_t begin, int32_t end) const { return static_cast
 
 void Formulas::describe_direct(Form& form, bool reduces, bool gathers) const {
   const int32_t ranks = scene_.ranks();
+  if (ranks > kMostPairedRanks) return describe_large_exchange(form);
   const double share = 1.0 / ranks;
   form.cells = ranks;
   form.pair_messages = 1;
@@ -134,6 +137,25 @@ void Formulas::describe_direct(Form& form, bool reduces, bool gathers) const {
   const LinkFacts* back = &scene_.facts(0, ranks - 1);
   if (!reduces) form.paths.push_back({{.link = back, .share = share, .reduces = false}});
   if (reduces && gathers) form.paths[0].push_back({.link = back, .share = share, .reduces = false});
+}
+
+// All-to-all of many ranks, which the direct algorithm serves, too: the ways of one rank's messages, and what leaves whole buildings.
+void Formulas::describe_large_exchange(Form& form) const {
+  const int32_t ranks = scene_.ranks();
+  form.cells = ranks;
+  form.pair_messages = 1;
+  std::set<const LinkFacts*> kinds;
+  for (int32_t to = 1; to < ranks; ++to) {
+    const Hop hop = {.link = &scene_.facts(0, to), .share = 1.0 / ranks, .reduces = false};
+    if (kinds.insert(hop.link).second) form.pairs.push_back(hop);
+  }
+  form.paths.push_back({form.pairs.back()});
+  for (const auto& from : sites_) {
+    for (const auto& to : sites_) {
+      if (&from == &to) continue;
+      add_crossing(form.loads, from.front(), to.front(), static_cast<double>(from.size() * to.size()) / ranks, {});
+    }
+  }
 }
 
 // A path goes where the data goes. With a rank count that is no power of two, some hand their part to a neighbour first, and are told.
@@ -196,7 +218,7 @@ void Formulas::describe_tree(Form& form, bool reduces) const {
 void Formulas::describe_chain(Form& form, bool by_site, bool reduces) const {
   std::vector<int32_t> order;
   if (by_site) {
-    for (const auto& site : sites_) order.insert(order.end(), site.begin(), site.end());
+    for (const auto& site : widest_) order.insert(order.end(), site.begin(), site.end());
   } else {
     for (int32_t rank = 0; rank < scene_.ranks(); ++rank) order.push_back(rank);
   }
@@ -209,13 +231,30 @@ void Formulas::describe_chain(Form& form, bool by_site, bool reduces) const {
   form.paths.push_back(std::move(path));
 }
 
-// To a leader, across, and on: one path for each pair of sites; and what each site sends across.
-void Formulas::describe_hierarchy(Form& form, Collective collective) const {
-  const auto& sites = sites_;
+// From a rank of one site up to who speaks for it there, across, and down to a rank of another; of the first share, or of the block of
+// `from` (what is gathered) or `to` (what is scattered).
+Formulas::Path Formulas::way_of_hierarchy(int32_t from, int32_t to, Collective collective, uint32_t leaders, double inside,
+                                          double across) const {
+  const bool gathers = collective == Collective::allgather, scatters = collective == Collective::reduce_scatter;
+  const int32_t owner = gathers ? from : scatters ? to : -1, sites = tree_.top() - 1;
+  const int32_t number = owner < 0 ? 0 : tree_.number_of(owner), key = leaders == 0 ? number : number % static_cast<int32_t>(leaders);
+  Path path;
+  int32_t held = from;
+  const auto go = [&](int32_t next, double share, bool reduces) {
+    if (next != held) path.push_back({.link = &scene_.facts(held, next), .share = share, .reduces = reduces});
+    held = next;
+  };
+  for (int32_t level = 1; level <= sites; ++level) go(tree_.home(level, tree_.node(level, from), key, owner), inside, true);
+  go(tree_.home(sites, tree_.node(sites, to), key, owner), across, !gathers);
+  for (int32_t level = sites - 1; level >= 0; --level) go(tree_.home(level, tree_.node(level, to), key, owner), inside, false);
+  return path;
+}
+
+// One path for each pair of sites, and what each site sends across.
+void Formulas::describe_hierarchy(Form& form, Collective collective, uint32_t most_leaders) const {
+  const auto& sites = widest_;
   const auto count = static_cast<double>(sites.size());
-  if (sites.size() < 2) return describe_direct(form, is_reducing(collective), collective != Collective::reduce_scatter);
-  const auto smallest = std::min_element(sites.begin(), sites.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
-  const auto leaders = static_cast<double>(smallest->size());
+  const auto leaders = most_leaders == 0 ? static_cast<double>(tree_.smallest_site()) : most_leaders;
   const double ranks = scene_.ranks();
   const bool allreduce = collective == Collective::allreduce;
   const double parts = allreduce && sites.size() > 2 ? count : 1;
@@ -224,27 +263,17 @@ void Formulas::describe_hierarchy(Form& form, Collective collective) const {
   for (size_t a = 0; a < sites.size(); ++a) {
     for (size_t b = 0; b < sites.size(); ++b) {
       if (a == b) continue;
-      const int32_t from = sites[a].front(), to = sites[b].front();
-      Path path;
-      if (collective != Collective::allgather && sites[a].size() > 1) {
-        path.push_back({.link = &scene_.facts(sites[a].back(), from), .share = share, .reduces = true});
-      }
-      path.push_back({.link = &scene_.facts(from, to), .share = share, .reduces = collective != Collective::allgather});
-      if (collective != Collective::reduce_scatter && sites[b].size() > 1) {
-        path.push_back({.link = &scene_.facts(to, sites[b].back()), .share = share, .reduces = false});
-      }
+      const bool gathers = collective == Collective::allgather, scatters = collective == Collective::reduce_scatter;
+      const int32_t from = gathers ? sites[a].front() : sites[a].back(), to = scatters ? sites[b].front() : sites[b].back();
+      Path path = way_of_hierarchy(from, to, collective, most_leaders, share * parts, share);
+      double crosses = allreduce ? (sites.size() == 2 ? 1 : 2 / count) : 0;
+      if (gathers) crosses = static_cast<double>(sites[a].size()) / ranks;
+      if (scatters) crosses = static_cast<double>(sites[b].size()) / ranks;
       Path around = path;
       std::erase_if(around, [&](const Hop& hop) { return hop.link == &scene_.facts(from, to); });
       form.paths.push_back(std::move(path));
-      double crosses = allreduce ? (sites.size() == 2 ? 1 : 2 / count) : 0;
-      if (collective == Collective::allgather) crosses = static_cast<double>(sites[a].size()) / ranks;
-      if (collective == Collective::reduce_scatter) crosses = static_cast<double>(sites[b].size()) / ranks;
-      for (const plan::SharedLink& one : scene_.shared(from, to)) {
-        if (one.id < 2 * scene_.layout().count(Level::host)) continue;  // ports of single hosts
-        Load& load = form.loads[one.id];
-        if (load.share == 0 && sites.size() == 2) load.around = around;
-        add_share(load, one, from, to, crosses);
-      }
+      const bool alike = sites.size() == 2 && tree_.top() == 2;  // deeper trees have ways of different lengths
+      add_crossing(form.loads, sites[a].front(), sites[b].front(), crosses, alike ? around : Path());
     }
   }
 }
@@ -253,20 +282,30 @@ void Formulas::describe_hierarchy(Form& form, Collective collective) const {
 void Formulas::describe_exchange(Form& form) const {
   const double ranks = scene_.ranks();
   form.cells = ranks;
-  for (const auto& from : sites_) {
-    for (const auto& to : sites_) {
+  for (const auto& from : widest_) {
+    for (const auto& to : widest_) {
       if (&from == &to) continue;
       const int32_t sender = from.front(), receiver = to.front();
-      const auto members = static_cast<double>(from.size()), crosses = members * static_cast<double>(to.size()) / ranks;
+      const auto members = static_cast<double>(from.size());
       Path path;
       if (from.size() > 1) path.push_back({.link = &scene_.facts(from.back(), sender), .share = 1 / ranks, .reduces = false});
       path.push_back({.link = &scene_.facts(sender, receiver), .share = members / ranks, .reduces = false});
       form.paths.push_back(std::move(path));
       form.most_parts = std::max(form.most_parts, static_cast<uint32_t>(from.size()));
-      for (const plan::SharedLink& one : scene_.shared(sender, receiver)) {
-        if (one.id >= 2 * scene_.layout().count(Level::host)) add_share(form.loads[one.id], one, sender, receiver, crosses);
-      }
+      add_crossing(form.loads, sender, receiver, members * static_cast<double>(to.size()) / ranks, {});
     }
+  }
+}
+
+// What goes from site to site, through cuts; the ports of hosts are many. Where the widest sites are not the buildings, each has several
+// ways out, and what goes through one of them is not known.
+void Formulas::add_crossing(Loads& loads, int32_t from, int32_t to, double share, const Path& around) const {
+  if (sites_.size() != widest_.size()) return;
+  for (const plan::SharedLink& one : scene_.shared(from, to)) {
+    if (one.id < 2 * scene_.layout().count(Level::host)) continue;
+    Load& load = loads[one.id];
+    if (load.share == 0) load.around = around;
+    add_share(load, one, from, to, share);
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 /// Cells are not cut smaller than this (collectives/phases.h), so that small buffers have few.
 constexpr double kLeastCellBytes = 64;
 /// Leaders of so many sites talk to each other directly; their messages are counted pair by pair.
-constexpr int32_t kMostSites = 32;
+constexpr size_t kMostSites = 32;
 
 TimeNs round_ns(double ns) { return static_cast<TimeNs>(std::llround(ns)); }  // profiles and sizes are bounded, so that this fits
 
@@ -28,6 +28,15 @@ std::vector<std::vector<int32_t>> ranks_by_site(const Layout& layout) {
   std::vector<std::vector<int32_t>> sites(static_cast<size_t>(layout.count(Level::building)));
   for (int32_t rank = 0; rank < layout.ranks(); ++rank)
     sites[static_cast<size_t>(layout.sites()[static_cast<size_t>(rank)])].push_back(rank);
+  return sites;
+}
+
+std::vector<std::vector<int32_t>> widest_of(const collectives::Tree& tree, int32_t ranks) {
+  std::vector<std::vector<int32_t>> sites(static_cast<size_t>(tree.children(tree.top(), 0)));
+  for (int32_t number = 0; number < ranks; ++number) {
+    const int32_t rank = tree.position_at(number);
+    sites[static_cast<size_t>(tree.node(tree.top() - 1, rank))].push_back(rank);
+  }
   return sites;
 }
 
@@ -48,21 +57,38 @@ LinkFacts ideal_of(const Profile& profile) {
 
 }  // namespace
 
-Formulas::Formulas(const Scene& scene) : scene_(scene), ideal_(ideal_of(scene.profile())), sites_(ranks_by_site(scene.layout())) {
-  for (const plan::Algorithm* algorithm : collectives::registry()) {
-    if (scene.ranks() > 1 && suits(*algorithm)) forms_.emplace(algorithm, form_of(*algorithm));
-  }
+Formulas::Formulas(const Scene& scene)
+    : scene_(scene),
+      ideal_(ideal_of(scene.profile())),
+      sites_(ranks_by_site(scene.layout())),
+      divisions_(scene.layout().divisions()),
+      tree_({.group = {.ranks = {}, .size = scene.ranks()}, .sites = divisions_}),
+      widest_(widest_of(tree_, scene.ranks())) {}
+
+const Formulas::Form* Formulas::form_of(const collectives::Choice& choice) const {
+  const bool known = choice.algorithm != nullptr && choice.algorithm->needs.coding == plan::Coding::none;
+  if (scene_.ranks() < 2 || !known || !suits(*choice.algorithm)) return nullptr;
+  const auto [form, is_new] = forms_.try_emplace({choice.algorithm, choice.leaders});
+  if (is_new) form->second = form_of(*choice.algorithm, choice.leaders);
+  return &form->second;
+}
+
+std::vector<uint32_t> Formulas::leaders(const plan::Algorithm& algorithm) const {
+  std::vector<uint32_t> result = {0};
+  const auto most = static_cast<uint32_t>(tree_.smallest_site());
+  for (uint32_t leaders = 1; leaders < most && collectives::allows_leaders(algorithm, leaders); leaders *= 4) result.push_back(leaders);
+  return result;
 }
 
 bool Formulas::suits(const plan::Algorithm& algorithm) const {
-  const int32_t sites = scene_.layout().count(Level::building);
-  return serves(algorithm, scene_.ranks()) && (!algorithm.needs.by_site || (sites > 1 && sites <= kMostSites));
+  const bool divided = tree_.top() > 1 && widest_.size() <= kMostSites;
+  return serves(algorithm, scene_.ranks()) && (!algorithm.needs.by_site || divided);
 }
 
 Formulas::Times Formulas::times(const collectives::Choice& choice, uint64_t bytes) const {
-  const auto found = forms_.find(choice.algorithm);
-  if (found == forms_.end() || bytes == 0) return {};
-  const Form& form = found->second;
+  const Form* found = form_of(choice);
+  if (found == nullptr || bytes == 0) return {};
+  const Form& form = *found;
   const Collective collective = choice.algorithm->collective;
   const uint64_t blocks = is_by_rank(collective) ? static_cast<uint64_t>(scene_.ranks()) : 1;
   const auto whole = static_cast<double>(elements_of(collective, bytes) * blocks * kElementBytes);
@@ -137,9 +163,9 @@ TimeNs Formulas::busiest_load_ns(const Form& form, double whole, double segments
 }
 
 bool Formulas::finest(const collectives::Choice& choice, uint64_t bytes) const {
-  const auto found = forms_.find(choice.algorithm);
-  if (found != forms_.end() && found->second.most_parts > 0) return choice.segments >= found->second.most_parts;
-  return found == forms_.end() || found->second.cells * choice.segments * kLeastCellBytes >= static_cast<double>(bytes);
+  const Form* form = form_of(choice);
+  if (form != nullptr && form->most_parts > 0) return choice.segments >= form->most_parts;
+  return form == nullptr || form->cells * choice.segments * kLeastCellBytes >= static_cast<double>(bytes);
 }
 
 TimeNs Formulas::physical_bound_ns(Collective collective, uint64_t bytes) const {

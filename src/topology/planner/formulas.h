@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/select.h"
+#include "collectives/tree.h"
 #include "topology/planner/scene.h"
 
 namespace isthmus::topology {
@@ -36,6 +37,9 @@ class Formulas {
 
   /// Algorithms that go by sites are for jobs that have several, but not so many that every host is one.
   [[nodiscard]] bool suits(const plan::Algorithm& algorithm) const;
+  /// Numbers of leaders that are worth a look: 0 (as many as can be), and for algorithms that list the tunable 1, 4, 16, ... where that is
+  /// fewer.
+  [[nodiscard]] std::vector<uint32_t> leaders(const plan::Algorithm& algorithm) const;
   /// Elements of each block (of the buffer, where it is not a block for each rank) of a call whose larger buffer has `bytes`.
   [[nodiscard]] uint64_t elements_of(Collective collective, uint64_t bytes) const;
   /// True where more segments than these cannot be told from these, because cells would be too small.
@@ -44,6 +48,9 @@ class Formulas {
   /// What no algorithm that sends elements as they are can beat: the bytes that must leave or enter each site through its cuts, and one
   /// latency between the farthest ranks.
   [[nodiscard]] TimeNs physical_bound_ns(Collective collective, uint64_t bytes) const;
+
+  /// What hierarchies of this job go by.
+  [[nodiscard]] std::span<const int32_t> divisions() const { return divisions_; }
 
  private:
   /// A message and what follows it at the receiver.
@@ -73,7 +80,8 @@ class Formulas {
     uint32_t most_parts = 0;   ///< 0: segments cut cells; else messages of so many cells travel in so many parts at most
   };
 
-  [[nodiscard]] Form form_of(const plan::Algorithm& algorithm) const;
+  [[nodiscard]] Form form_of(const plan::Algorithm& algorithm, uint32_t leaders) const;
+  [[nodiscard]] const Form* form_of(const collectives::Choice& choice) const;
   void describe_ring(Form& form, bool reduces, bool gathers) const;
   void describe_halving(Form& form, bool reduces, bool gathers) const;
   void describe_direct(Form& form, bool reduces, bool gathers) const;
@@ -81,11 +89,15 @@ class Formulas {
   void describe_one_shot(Form& form) const;
   void describe_tree(Form& form, bool reduces) const;
   void describe_chain(Form& form, bool by_site, bool reduces) const;
-  void describe_hierarchy(Form& form, Collective collective) const;
+  void describe_hierarchy(Form& form, Collective collective, uint32_t leaders) const;
+  [[nodiscard]] Path way_of_hierarchy(int32_t from, int32_t to, Collective collective, uint32_t leaders, double inside,
+                                      double across) const;
   void describe_exchange(Form& form) const;
+  void describe_large_exchange(Form& form) const;
 
   [[nodiscard]] double share_of(int32_t begin, int32_t end) const;
   void add_load(Loads& loads, int32_t from, int32_t to, double share) const;
+  void add_crossing(Loads& loads, int32_t from, int32_t to, double share, const Path& around) const;
   void add_share(Load& load, const plan::SharedLink& through, int32_t from, int32_t to, double share) const;
   /// For a buffer of `whole` bytes, of which every cell has its share.
   [[nodiscard]] Times of_bytes(const Form& form, double whole, double cells, double most_cells) const;
@@ -99,8 +111,11 @@ class Formulas {
 
   const Scene& scene_;
   LinkFacts ideal_;                          ///< no link is quicker
-  std::vector<std::vector<int32_t>> sites_;  ///< their ranks
-  std::map<const plan::Algorithm*, Form> forms_;
+  std::vector<std::vector<int32_t>> sites_;  ///< buildings: their ranks
+  std::vector<int32_t> divisions_;           ///< as plan::Shape::sites
+  collectives::Tree tree_;
+  std::vector<std::vector<int32_t>> widest_;                                   ///< the tree's widest sites: their ranks
+  mutable std::map<std::pair<const plan::Algorithm*, uint32_t>, Form> forms_;  ///< by algorithm and leaders, made when asked for
 };
 
 }  // namespace isthmus::topology

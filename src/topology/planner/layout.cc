@@ -134,6 +134,18 @@ Result<std::vector<Place>> places_of_json(std::string_view text) {
 
 }  // namespace
 
+std::vector<int32_t> Layout::divisions() const {
+  std::vector<int32_t> result;
+  int32_t before = 1;
+  for (auto level = kAllLevels.rbegin(); level != kAllLevels.rend(); ++level) {
+    if (count(*level) == before) continue;
+    before = count(*level);
+    const std::vector<int32_t>& members = member_of[static_cast<size_t>(*level)];
+    result.insert(result.end(), members.begin(), members.end());
+  }
+  return result;
+}
+
 std::optional<Level> Layout::common(int32_t a, int32_t b) const {
   for (const Level level : kAllLevels) {
     if (member(level, a) == member(level, b)) return level;

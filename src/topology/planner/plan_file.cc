@@ -20,7 +20,11 @@ constexpr size_t kMostIntervals = 10'000;
 
 std::string hash_name(uint64_t hash) { return fmt::format("xxh3:{:016x}", hash); }
 
-Json json_of(const Choice& choice) { return {{"algorithm", choice.algorithm->name}, {"segments", choice.segments}}; }
+Json json_of(const Choice& choice) {
+  Json json = {{"algorithm", choice.algorithm->name}, {"segments", choice.segments}};
+  if (choice.leaders > 0) json["leaders"] = choice.leaders;
+  return json;
+}
 
 Json json_of(const Interval& one) {
   Json json = {{"collective", name_of(one.collective)}, {"min_bytes", one.min_bytes}};
@@ -61,6 +65,7 @@ void read_choice(Fields& fields, Collective collective, Choice& choice) {
   std::string name;
   fields.text("algorithm", name);
   fields.number("segments", choice.segments);
+  fields.number("leaders", choice.leaders);
   if (!fields.ok()) return;
   choice.algorithm = collectives::find(collective, name);
   if (choice.algorithm == nullptr) {
@@ -68,6 +73,9 @@ void read_choice(Fields& fields, Collective collective, Choice& choice) {
   }
   if (!collectives::allows_segments(*choice.algorithm, choice.segments)) {
     fields.fail(fmt::format("{} {} does not run in {} segments", name_of(collective), name, choice.segments));
+  }
+  if (!collectives::allows_leaders(*choice.algorithm, choice.leaders)) {
+    fields.fail(fmt::format("{} {} does not run with {} leaders", name_of(collective), name, choice.leaders));
   }
 }
 
@@ -207,8 +215,11 @@ std::string to_text(const PlanFile& file) {
 }
 
 std::string text_of(const Choice& choice) {
-  return choice.segments == 1 ? std::string(choice.algorithm->name)
-                              : fmt::format("{} in {} segments", choice.algorithm->name, choice.segments);
+  std::string text(choice.algorithm->name);
+  if (choice.segments != 1) text += fmt::format(" in {} segments", choice.segments);
+  if (choice.leaders == 1) text += " with 1 leader";
+  if (choice.leaders > 1) text += fmt::format(" with {} leaders", choice.leaders);
+  return text;
 }
 
 std::string bytes_text(uint64_t bytes) {

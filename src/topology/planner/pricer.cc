@@ -2,6 +2,7 @@
 // Pricing: plans of all ranks, built once a choice, walked at each size. See search.h.
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "collectives/registry.h"
@@ -32,7 +33,7 @@ struct Pricer::Worlds {
     std::vector<plan::Plan> plans;
     uint64_t steps = 0;
   };
-  std::map<std::pair<const plan::Algorithm*, uint32_t>, World> built;
+  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t>, World> built;  ///< by algorithm, segments, leaders
 };
 
 Pricer::Pricer(const Scene& scene, uint64_t most_events, const codec::Named* codec)
@@ -45,9 +46,11 @@ std::vector<Choice> Pricer::candidates(Collective collective, uint64_t bytes) co
   for (const plan::Algorithm* algorithm : codec_ == nullptr ? collectives::registry() : collectives::compressed_registry()) {
     if (algorithm->collective != collective || !formulas_.suits(*algorithm)) continue;
     if (codec_ != nullptr && !codes_with(*algorithm, *codec_->codec)) continue;
-    for (uint32_t segments = 1; collectives::allows_segments(*algorithm, segments); segments *= 2) {
-      result.push_back({algorithm, segments});
-      if (codec_ == nullptr ? formulas_.finest(result.back(), bytes) : finest_coded(segments, bytes)) break;
+    for (const uint32_t leaders : formulas_.leaders(*algorithm)) {
+      for (uint32_t segments = 1; collectives::allows_segments(*algorithm, segments); segments *= 2) {
+        result.push_back({algorithm, segments, leaders});
+        if (codec_ == nullptr ? formulas_.finest(result.back(), bytes) : finest_coded(segments, bytes)) break;
+      }
     }
   }
   return result;
@@ -58,17 +61,20 @@ bool Pricer::finest_coded(uint32_t segments, uint64_t bytes) const {
 }
 
 Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
-  const auto found = worlds_->built.find({choice.algorithm, choice.segments});
+  const auto found = worlds_->built.find({choice.algorithm, choice.segments, choice.leaders});
   if (found != worlds_->built.end()) return &found->second.plans;
   Worlds::World world;
   const Collective collective = choice.algorithm->collective;
-  plan::Shape shape = {
-      .collective = collective,
-      .group = {.ranks = {}, .size = scene_.ranks()},
-      .root = is_rooted(collective) ? 0 : -1,
-      .segments = choice.segments,
-      .codec = codec_ == nullptr ? nullptr : codec_->codec,
-      .sites = scene_.layout().count(Level::building) > 1 ? std::span(scene_.layout().sites()) : std::span<const int32_t>()};
+  const bool several = scene_.layout().count(Level::building) > 1;
+  const auto buildings = several ? std::span<const int32_t>(scene_.layout().sites()) : std::span<const int32_t>();
+  const auto sites = codec_ == nullptr ? formulas_.divisions() : buildings;  // compressed hierarchies have two levels
+  plan::Shape shape = {.collective = collective,
+                       .group = {.ranks = {}, .size = scene_.ranks()},
+                       .root = is_rooted(collective) ? 0 : -1,
+                       .segments = choice.segments,
+                       .codec = codec_ == nullptr ? nullptr : codec_->codec,
+                       .sites = sites,
+                       .leaders = choice.leaders};
   for (; shape.group.position < scene_.ranks(); ++shape.group.position) {
     ISTHMUS_ASSIGN(plan::Plan plan, plan::build(*choice.algorithm, shape));
     world.steps += plan.steps.size();
@@ -77,7 +83,7 @@ Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
     if (world.steps * static_cast<uint64_t>(scene_.ranks()) > kMostWorldSteps * world.plans.size()) break;
   }
   if (world.plans.size() < static_cast<size_t>(scene_.ranks())) world.plans.resize(1);
-  return &worlds_->built.emplace(std::pair(choice.algorithm, choice.segments), std::move(world)).first->second.plans;
+  return &worlds_->built.emplace(std::tuple(choice.algorithm, choice.segments, choice.leaders), std::move(world)).first->second.plans;
 }
 
 Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
@@ -91,7 +97,7 @@ Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
   if (world->size() < static_cast<size_t>(scene_.ranks())) return price;
   ISTHMUS_ASSIGN(const plan::Cost cost, plan::cost(*world, formulas_.elements_of(choice.algorithm->collective, bytes),
                                                    Formulas::kElementBytes, scene_.model(codec_)));
-  events_ += worlds_->built[{choice.algorithm, choice.segments}].steps;
+  events_ += worlds_->built[{choice.algorithm, choice.segments, choice.leaders}].steps;
   ++walks_;
   price.time_ns = cost.total_ns;
   price.walked = true;
@@ -128,6 +134,7 @@ const Price& preferred(std::span<const Price> prices) {
   const Price* best = &prices.front();
   for (const Price& one : prices) {
     if (one.choice.algorithm != best->choice.algorithm || one.choice.segments > best->choice.segments) continue;
+    if (one.choice.segments == best->choice.segments && (one.choice.leaders != 0 || best->choice.leaders == 0)) continue;
     if (static_cast<double>(one.time_ns) <= static_cast<double>(prices.front().time_ns) * kNearly) best = &one;
   }
   return *best;

@@ -93,7 +93,8 @@ class Pricer {
   std::unique_ptr<Worlds> worlds_;
 };
 
-/// Of prices in order of time: the quickest algorithm in the fewest segments that are within 2 % of it. More messages need a reason.
+/// Of prices in order of time: the quickest algorithm in the fewest segments that are within 2 % of it, with as many leaders as can be if
+/// that is, too. More messages, and fewer leaders, need a reason.
 const Price& preferred(std::span<const Price> prices);
 
 /// Intervals of all collectives, in order, without gaps from 0 to the largest size.
