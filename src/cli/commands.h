@@ -31,5 +31,6 @@ void add_explain(CLI::App& app, Outcome& outcome);
 void add_probe(CLI::App& app, Outcome& outcome);
 void add_topo(CLI::App& app, Outcome& outcome);
 void add_aggregate(CLI::App& app, Outcome& outcome);
+void add_federated(CLI::App& app, Outcome& outcome);
 
 }  // namespace isthmus::cli

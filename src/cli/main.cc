@@ -116,6 +116,7 @@ int main(int argc, char** argv) {
   add_topo(app, outcome);
   add_probe(app, outcome);
   add_aggregate(app, outcome);
+  add_federated(app, outcome);
   app.footer("'isthmus COMMAND --help' or 'isthmus help COMMAND' says more about a command; 'isthmus version' says which this is.");
   try {
     const int parsed = parse(app, line.own);
