@@ -177,16 +177,18 @@ namespace {
 /// A hierarchy for calls from so many bytes on, in segments of so many bytes: a power of two of them, so that a range of sizes has one
 /// plan. Where allreduce, reduce-scatter and allgather begin is measured with 8 ranks on 2 CPUs, at two sites of 4 hosts (200 Mbit/s
 /// between them) and on two hosts (10 Gbit/s); where broadcast and reduce begin is where the built-in rules of many ranks take chains.
+/// An all-to-all gains by fewer messages only: with 4 ranks on each of two hosts up to about 256 KiB.
 struct Hierarchy {
   Collective collective;
   uint64_t min_bytes;
   uint64_t segment_bytes;
   uint32_t most_segments;
+  uint64_t max_bytes = UINT64_MAX;
 };
 constexpr Hierarchy kHierarchies[] = {
     {Collective::allreduce, 0, 256 << 10, 32},     {Collective::reduce_scatter, 4 << 10, 256 << 10, 32},
     {Collective::allgather, 512, 256 << 10, 32},   {Collective::broadcast, 256 << 10, 16 << 10, 16},
-    {Collective::reduce, 256 << 10, 16 << 10, 16}, {Collective::alltoall, 0, 4 << 20, 4},
+    {Collective::reduce, 256 << 10, 16 << 10, 16}, {Collective::alltoall, 0, 256 << 10, 1, 256 << 10},
 };
 
 }  // namespace
@@ -233,7 +235,7 @@ void Choices::add_hierarchies() {
       ranges_[static_cast<size_t>(each.collective)].push_back({{algorithm, segments}, Origin::sites, begin, end});
       begin = end + 1;
     }
-    ranges_[static_cast<size_t>(each.collective)].push_back({{algorithm, each.most_segments}, Origin::sites, begin});
+    ranges_[static_cast<size_t>(each.collective)].push_back({{algorithm, each.most_segments}, Origin::sites, begin, each.max_bytes});
   }
 }
 

@@ -61,6 +61,7 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks) {
   std::vector<Shape> shapes;
   for (const Reduction& reduction : reductions) {
     for (bool in_place : {false, true}) {
+      if (in_place && !may_be_in_place(algorithm.collective)) continue;
       for (uint32_t count : segments) {
         for (int32_t root = 0; root < roots; ++root) {
           shapes.push_back({.collective = algorithm.collective,

@@ -143,6 +143,8 @@ TEST(Select, LargeCallsGoByHierarchyWhereSomeRanksAreClose) {
     if (collective == Collective::allreduce) continue;
     EXPECT_EQ(chosen_at(usual, kTwoSites, collective, 64), chosen(usual, {collective, Reach::network, 8, 64})) << "two steps are too many";
   }
+  EXPECT_EQ(chosen_at(usual, kTwoSites, Collective::alltoall, 64), "hierarchy");
+  EXPECT_EQ(chosen_at(usual, kTwoSites, Collective::alltoall, kLarge), "direct") << "as many bytes cross in any case";
   std::vector<int32_t> many(80, 0);
   many[0] = 1;
   EXPECT_NE(chosen_at(usual, many, Collective::allreduce, kLarge), "hierarchy") << "stars of 79 are too many messages";
