@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// crypto.h on libcrypto's one-shot HMAC(), found with dlopen so that the preloaded libraries need no OpenSSL to load. A known answer
+// crypto.h on libcrypto's one-shot HMAC(). A known answer
 // is checked once at loading; after that HMAC() can only fail for lack of memory.
 #include "base/crypto.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <sys/random.h>
 
 #include <cerrno>
@@ -14,7 +13,7 @@
 #include <string>
 
 #include "base/bytes.h"
-#include "base/fd.h"
+#include "base/libcrypto.h"
 
 namespace isthmus {
 namespace {
@@ -23,9 +22,6 @@ namespace {
 using Sha256Function = const void* (*)();
 using HmacFunction = unsigned char* (*)(const void* digest, const void* key, int key_bytes, const unsigned char* data, size_t data_bytes,
                                         unsigned char* tag, unsigned int* tag_bytes);
-
-using InitFunction = int (*)(uint64_t options, const void* settings);
-constexpr uint64_t kInitNoAtExit = 0x00080000;  // OPENSSL_INIT_NO_ATEXIT
 
 class LoadedCrypto final : public Crypto {
  public:
@@ -50,13 +46,6 @@ class NoCrypto final : public Crypto {
   [[nodiscard]] Key hmac(const Key&, std::span<const std::byte>) const override { return {}; }
 };
 
-void* open_library() {
-  for (const char* name : {"libcrypto.so.3", "libcrypto.so.1.1"}) {
-    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL); handle != nullptr) return handle;
-  }
-  return nullptr;
-}
-
 /// HMAC-SHA-256 of "what do ya want for nothing?" under "Jefe" padded with zeros (RFC 4231, case 2), first eight bytes.
 bool answers_correctly(const Crypto& crypto) {
   constexpr std::array<uint8_t, 8> kExpected = {0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e};
@@ -66,21 +55,8 @@ bool answers_correctly(const Crypto& crypto) {
   return equal_constant_time(std::span(tag).first(kExpected.size()), std::as_bytes(std::span(kExpected)));
 }
 
-Result<LoadedCrypto> load_libcrypto() {
-  if (const Fd spare(open("/dev/null", O_RDONLY | O_CLOEXEC)); !spare.valid() && errno == EMFILE)
-    return errno_error("load libcrypto", errno);
-  void* handle = open_library();  // never closed: libcrypto registers exit handlers
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    return system_error(std::string("libcrypto cannot be loaded (") + (reason != nullptr ? reason : "no reason given") +
-                        "), and connections cannot be authenticated without it: install OpenSSL's library (Debian: libssl3, Fedora: "
-                        "openssl-libs), or set ISTHMUS_AUTH=none on a network where every host is trusted");
-  }
-  // A program may exit while other threads still authenticate: libcrypto must not take itself apart under them. If the program has
-  // initialised it already, this has no effect.
-  if (const auto init = reinterpret_cast<InitFunction>(dlsym(handle, "OPENSSL_init_crypto")); init != nullptr) {
-    static_cast<void>(init(kInitNoAtExit, nullptr));
-  }
+Result<LoadedCrypto> load_hmac() {
+  ISTHMUS_ASSIGN(void* const handle, open_libcrypto());
   const auto sha256 = reinterpret_cast<Sha256Function>(dlsym(handle, "EVP_sha256"));
   const auto hmac = reinterpret_cast<HmacFunction>(dlsym(handle, "HMAC"));
   if (sha256 == nullptr || hmac == nullptr) return system_error("the libcrypto that was found lacks HMAC or EVP_sha256");
@@ -97,7 +73,7 @@ Result<const Crypto*> Crypto::load() {
   static const LoadedCrypto* loaded = nullptr;
   const std::lock_guard guard(mutex);
   if (loaded == nullptr) {
-    ISTHMUS_ASSIGN(LoadedCrypto fresh, load_libcrypto());
+    ISTHMUS_ASSIGN(LoadedCrypto fresh, load_hmac());
     loaded = std::make_unique<LoadedCrypto>(fresh).release();
   }
   return loaded;
