@@ -4,41 +4,20 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <string_view>
 
 #include "base/bytes.h"
+#include "federated/words.h"
 
 namespace isthmus::federated {
 namespace {
-
-constexpr uint32_t kWordBits = 64;
 
 Status malformed(std::string_view what) { return remote_error(fmt::format("malformed {}", what)); }
 
 bootstrap::SharedBytes shared(std::vector<std::byte> bytes) { return std::make_shared<const std::vector<std::byte>>(std::move(bytes)); }
 
 std::string_view cut(std::string_view text) { return text.substr(0, kMaxAggregateTextBytes); }
-
-void write_ranks(Writer& writer, const RankSet& ranks) {
-  for (uint32_t first = 0; first < kMaxContributors; first += kWordBits) {
-    uint64_t word = 0;
-    for (uint32_t bit = 0; bit < kWordBits; ++bit) word |= uint64_t{ranks[first + bit]} << bit;
-    writer.u64(word);
-  }
-}
-
-/// Ranks beyond `ranks` make no sense.
-RankSet read_ranks(Reader& reader, uint32_t ranks) {
-  RankSet set;
-  for (uint32_t first = 0; first < kMaxContributors; first += kWordBits) {
-    const uint64_t word = reader.u64();
-    for (uint32_t bit = 0; bit < kWordBits; ++bit) set[first + bit] = (word >> bit & 1) != 0;
-  }
-  if ((set >> ranks).any()) reader.fail();
-  return set;
-}
-
-constexpr size_t kRankSetBytes = kMaxContributors / 8;
 
 void write_status(Writer& writer, const Status& why) { writer.u8(static_cast<uint8_t>(why.code())).sized_text(cut(why.text())); }
 
@@ -51,16 +30,33 @@ Status read_status(Reader& reader) {
   return {plausible ? static_cast<Code>(code) : Code::remote_error, std::move(text)};
 }
 
+/// Absent rules are all zeros.
+constexpr size_t kGroupBytes = 1 + 8 + 3 * 4 + 4, kWelcomeBytes = 68 + kGroupBytes;
+
+void write_group(Writer& writer, const std::optional<GroupRules>& group) {
+  const GroupRules rules = group.value_or(GroupRules{.largest_weight = 0, .masks = {.min_cohort = 0}});
+  writer.u8(static_cast<uint8_t>(!group ? 0 : rules.masked ? 2 : 1)).u64(std::bit_cast<uint64_t>(rules.largest_weight));
+  writer.u32(rules.masks.min_cohort).u32(rules.masks.degree).u32(rules.masks.threshold).u32(std::bit_cast<uint32_t>(rules.clip));
+}
+
+std::optional<GroupRules> read_group(Reader& reader) {
+  const uint8_t kind = reader.u8();
+  GroupRules rules;
+  rules.masked = kind == 2;
+  rules.largest_weight = std::bit_cast<double>(reader.u64());
+  rules.masks.min_cohort = reader.u32();
+  rules.masks.degree = reader.u32();
+  rules.masks.threshold = reader.u32();
+  rules.clip = std::bit_cast<float>(reader.u32());
+  const bool zeros = rules == GroupRules{.largest_weight = 0, .masks = {.min_cohort = 0}};
+  if (kind > 2 || (kind == 0 && !zeros)) reader.fail();
+  if (kind == 0) return std::nullopt;
+  return rules;
+}
+
 size_t status_bytes(const Status& why) { return 5 + cut(why.text()).size(); }
 
 }  // namespace
-
-std::vector<int32_t> ranks_of(const RankSet& set) {
-  std::vector<int32_t> ranks;
-  for (uint32_t rank = 0; rank < kMaxContributors; ++rank)
-    if (set[rank]) ranks.push_back(static_cast<int32_t>(rank));
-  return ranks;
-}
 
 std::string to_string(const Signature& signature) {
   return fmt::format("{} of {} {}", name_of(signature.op), signature.count, name_of(signature.type));
@@ -85,10 +81,12 @@ Result<Join> decode_join(std::span<const std::byte> body) {
 }
 
 bootstrap::SharedBytes encode(const Welcome& welcome) {
-  std::vector<std::byte> body(60 + cut(welcome.codec).size());
+  std::vector<std::byte> body(kWelcomeBytes + cut(welcome.codec).size());
   Writer writer(body);
   writer.u64(welcome.seed).u64(welcome.round).u64(welcome.max_elements).u64(welcome.codec_hash);
-  writer.u32(welcome.chunk_elements).u32(welcome.quorum).i64(welcome.deadline_ns).i64(welcome.limit_ns).sized_text(cut(welcome.codec));
+  writer.u32(welcome.chunk_elements).u32(welcome.quorum).i64(welcome.deadline_ns).i64(welcome.limit_ns).u64(welcome.epoch);
+  write_group(writer, welcome.group);
+  writer.sized_text(cut(welcome.codec));
   return shared(std::move(body));
 }
 
@@ -103,6 +101,8 @@ Result<Welcome> decode_welcome(std::span<const std::byte> body) {
   welcome.quorum = reader.u32();
   welcome.deadline_ns = reader.i64();
   welcome.limit_ns = reader.i64();
+  welcome.epoch = reader.u64();
+  welcome.group = read_group(reader);
   welcome.codec = reader.sized_text(kMaxAggregateTextBytes);
   if (!reader.finished() || welcome.deadline_ns < 0 || welcome.limit_ns < 0) return malformed("welcome");
   return welcome;
@@ -130,7 +130,7 @@ void write_scale(std::span<std::byte> scales, uint64_t index, uint32_t bits) { W
 std::vector<std::byte> encode(const Offer& offer, uint64_t groups) {
   std::vector<std::byte> body(kOfferHeadBytes + 4 * groups);
   Writer writer(body);
-  writer.u64(offer.round).u64(offer.signature.count);
+  writer.u64(offer.round).u64(offer.epoch).u64(offer.signature.count);
   writer.u8(static_cast<uint8_t>(offer.signature.type)).u8(static_cast<uint8_t>(offer.signature.op));
   return body;
 }
@@ -139,6 +139,7 @@ Result<Offer> decode_offer(std::span<const std::byte> body) {
   Reader reader(body);
   Offer offer;
   offer.round = reader.u64();
+  offer.epoch = reader.u64();
   offer.signature.count = reader.u64();
   const uint8_t type = reader.u8(), op = reader.u8();
   if (type >= kDataTypes || op >= kReduceOps || reader.remaining() % 4 != 0) reader.fail();
@@ -169,7 +170,7 @@ Result<Scales> decode_scales(std::span<const std::byte> body) {
 
 std::vector<std::byte> encode(const IndicesHead& head, size_t payload_bytes) {
   std::vector<std::byte> body(IndicesHead::kBytes + payload_bytes);
-  Writer(body).u64(head.round).u32(head.chunk);
+  Writer(body).u64(head.round).u32(head.chunk).u64(head.weight);
   return body;
 }
 
@@ -178,6 +179,7 @@ Result<Carried<IndicesHead>> decode_indices(std::span<const std::byte> body) {
   Carried<IndicesHead> carried;
   carried.head.round = reader.u64();
   carried.head.chunk = reader.u32();
+  carried.head.weight = reader.u64();
   carried.payload = reader.bytes(reader.remaining());
   if (!reader.ok()) return malformed("indices");
   return carried;
@@ -202,49 +204,49 @@ Result<Carried<SumsHead>> decode_sums(std::span<const std::byte> body) {
 
 // --- who counts, and the end -----------------------------------------------------------------------------------------------------
 
-namespace {
-
-/// Ranks of a round's edition: what both a roster and an end are.
-bootstrap::SharedBytes encode_ranks(uint64_t round, uint32_t edition, const RankSet& ranks) {
-  std::vector<std::byte> body(12 + kRankSetBytes);
+bootstrap::SharedBytes encode(const Roster& roster) {
+  std::vector<std::byte> body(16 + kRankSetBytes);
   Writer writer(body);
-  writer.u64(round).u32(edition);
-  write_ranks(writer, ranks);
+  writer.u64(roster.round).u32(roster.edition).u32(roster.word_bits);
+  write_ranks(writer, roster.ranks);
   return shared(std::move(body));
 }
 
-/// Into a message and its set; false if that is malformed.
-template <typename Message>
-bool decode_ranks(std::span<const std::byte> body, uint32_t ranks, Message& message, RankSet& set) {
-  Reader reader(body);
-  message.round = reader.u64();
-  message.edition = reader.u32();
-  set = read_ranks(reader, ranks);
-  return reader.finished();
-}
-
-}  // namespace
-
-bootstrap::SharedBytes encode(const Roster& roster) { return encode_ranks(roster.round, roster.edition, roster.ranks); }
-
 Result<Roster> decode_roster(std::span<const std::byte> body, uint32_t ranks) {
+  Reader reader(body);
   Roster roster;
-  if (!decode_ranks(body, ranks, roster, roster.ranks) || roster.ranks.none()) return malformed("roster");
+  roster.round = reader.u64();
+  roster.edition = reader.u32();
+  roster.word_bits = reader.u32();
+  if (roster.word_bits > kMaxWordBits) reader.fail();
+  roster.ranks = read_ranks(reader, ranks);
+  if (!reader.finished() || roster.ranks.none()) return malformed("roster");
   return roster;
 }
 
-bootstrap::SharedBytes encode(const End& end) { return encode_ranks(end.round, end.edition, end.late); }
+bootstrap::SharedBytes encode(const End& end) {
+  std::vector<std::byte> body(20 + kRankSetBytes);
+  Writer writer(body);
+  writer.u64(end.round).u32(end.edition).u64(end.weight_sum);
+  write_ranks(writer, end.late);
+  return shared(std::move(body));
+}
 
 Result<End> decode_end(std::span<const std::byte> body, uint32_t ranks) {
+  Reader reader(body);
   End end;
-  if (!decode_ranks(body, ranks, end, end.late)) return malformed("end of a round");
+  end.round = reader.u64();
+  end.edition = reader.u32();
+  end.weight_sum = reader.u64();
+  end.late = read_ranks(reader, ranks);
+  if (!reader.finished()) return malformed("end of a round");
   return end;
 }
 
 bootstrap::SharedBytes encode(const Failed& failed) {
-  std::vector<std::byte> body(16 + status_bytes(failed.why));
+  std::vector<std::byte> body(17 + status_bytes(failed.why));
   Writer writer(body);
-  writer.u64(failed.round).u64(failed.next_round);
+  writer.u64(failed.round).u64(failed.next_round).u8(failed.ended ? 1 : 0);
   write_status(writer, failed.why);
   return shared(std::move(body));
 }
@@ -254,6 +256,9 @@ Result<Failed> decode_failed(std::span<const std::byte> body) {
   Failed failed;
   failed.round = reader.u64();
   failed.next_round = reader.u64();
+  const uint8_t ended = reader.u8();
+  failed.ended = ended == 1;
+  if (ended > 1) reader.fail();
   failed.why = read_status(reader);
   if (!reader.finished()) return malformed("failure of a round");
   return failed;

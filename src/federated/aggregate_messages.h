@@ -14,8 +14,8 @@
 // A new edition of the roster (somebody was lost or too late) takes all sums sent before back.
 #pragma once
 
-#include <bitset>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,11 +23,12 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "bootstrap/link.h"
+#include "federated/group_rules.h"
+#include "federated/rank_set.h"
 
 namespace isthmus::federated {
 
-inline constexpr uint16_t kAggregateVersion = 1;
-inline constexpr uint32_t kMaxContributors = 1024;
+inline constexpr uint16_t kAggregateVersion = 2;
 /// Texts are cut here.
 inline constexpr size_t kMaxAggregateTextBytes = 1024;
 
@@ -37,6 +38,8 @@ enum class AggregateType : uint8_t {
   offer = 33,
   indices = 34,
   leave = 35,
+  shares = 36,  // of masked rounds, as keys, inbox, commit and reveal are: mask_messages.h
+  reveal = 37,
   welcome = 40,
   refusal = 41,
   scales = 42,
@@ -45,11 +48,10 @@ enum class AggregateType : uint8_t {
   end = 45,
   failed = 46,
   heartbeat = 47,
+  keys = 48,
+  inbox = 49,
+  commit = 50,
 };
-
-using RankSet = std::bitset<kMaxContributors>;
-/// Ascending ranks, as base/text.h's number_ranges wants them.
-std::vector<int32_t> ranks_of(const RankSet& set);
 
 struct Join {
   uint16_t version = kAggregateVersion;
@@ -65,6 +67,8 @@ struct Welcome {
   uint32_t chunk_elements = 0;
   uint32_t quorum = 0;
   TimeNs deadline_ns = 0, limit_ns = 0;
+  uint64_t epoch = 0;               ///< of the cohort
+  std::optional<GroupRules> group;  ///< none: plain sums
   std::string codec;
 };
 
@@ -80,15 +84,17 @@ std::string to_string(const Signature& signature);
 
 struct Offer {
   uint64_t round = 0;
+  uint64_t epoch = 0;  ///< of the cohort that it takes its rank to be in
   Signature signature;
-  std::span<const std::byte> scales;  ///< 4 bytes a group, in the link's memory
+  std::span<const std::byte> scales;  ///< 4 bytes a group, in the link's memory; for a masked round its public keys instead
 };
 
 /// Heads of chunks of indices and of sums; the payload follows.
 struct IndicesHead {
-  static constexpr size_t kBytes = 12;
+  static constexpr size_t kBytes = 20;
   uint64_t round = 0;
   uint32_t chunk = 0;
+  uint64_t weight = 0;  ///< of the contribution; masked if that is
 };
 struct SumsHead {
   static constexpr size_t kBytes = 16;
@@ -105,18 +111,21 @@ struct Scales {
 struct Roster {
   uint64_t round = 0;
   uint32_t edition = 0;
+  uint32_t word_bits = 0;  ///< of masked levels: by these they are packed
   RankSet ranks;
 };
 
 struct End {
   uint64_t round = 0;
   uint32_t edition = 0;
-  RankSet late;  ///< ranks that took part too late to count
+  RankSet late;             ///< ranks that took part too late to count
+  uint64_t weight_sum = 0;  ///< of those who count
 };
 
 struct Failed {
   uint64_t round = 0;
-  uint64_t next_round = 0;  ///< in which this rank may take part; `round` itself: there will be no further one
+  uint64_t next_round = 0;  ///< in which this rank may take part
+  bool ended = false;       ///< there will be no further round
   Status why;               ///< not ok
 };
 
@@ -127,7 +136,7 @@ bootstrap::SharedBytes encode_refusal(const Status& why);
 std::vector<std::byte> encode(const Offer& offer, uint64_t groups);
 std::vector<std::byte> encode(const Scales& scales, uint64_t groups);
 /// Offsets of the scales in those.
-inline constexpr size_t kOfferHeadBytes = 18, kScalesHeadBytes = 8;
+inline constexpr size_t kOfferHeadBytes = 26, kScalesHeadBytes = 8;
 /// Heads with so much room behind them.
 std::vector<std::byte> encode(const IndicesHead& head, size_t payload_bytes);
 std::vector<std::byte> encode(const SumsHead& head, size_t payload_bytes);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/text.h"
 
@@ -38,6 +39,8 @@ Round::Round(uint64_t number, const codec::Thc& thc, const kernels::Target& targ
       held_(rules.ranks),
       received_(rules.ranks) {
   for (uint32_t rank = 0; rank < rules.ranks; ++rank) expected_.set(rank);
+  if (masked()) keeper_.emplace(*rules_.masking, rules_.group->masks, rules_.mask_seed);
+  if (masked()) keeper_->begin({.round = number, .epoch = rules_.epoch});
 }
 
 void Round::next() {
@@ -46,16 +49,26 @@ void Round::next() {
   complete_.reset();
   std::fill(received_.begin(), received_.end(), 0);
   began_at_ = adding_since_ = first_through_at_ = kNever;
+  cohort_ = uploading_ = {};
+  if (rules_.group) {  // who was left out in the middle keeps nothing
+    for (Chunks& held : held_) held.clear();
+  }
+  phase_ = Phase::gathering;
+  if (masked()) keeper_->begin({.round = number(), .epoch = rules_.epoch});
 }
 
 bool Round::poll(TimeNs now) {
   if (over()) return false;
   if (gathering()) return gather(now);
-  return wait_for_indices(now) || add_up();
+  if (phase_ == Phase::sharing) return wait_for_shares(now);
+  if (rules_.group && !outcome_->committed) return wait_for_commit(now);
+  if (phase_ == Phase::revealing) return wait_for_reveals(now);
+  return (!rules_.group && wait_for_indices(now)) || add_up();
 }
 
 TimeNs Round::due() const {
   if (over()) return kNever;
+  if (rules_.group) return end_of(phase_);
   if (gathering()) return later(began_at_, enough(offers_) ? rules_.deadline_ns : rules_.limit_ns);
   const TimeNs limit = later(adding_since_, rules_.limit_ns);
   return enough(through()) ? std::min(limit, later(first_through_at_, rules_.deadline_ns)) : limit;
@@ -67,11 +80,15 @@ Status Round::offer(uint32_t rank, const Signature& signature, std::span<const s
   if (signature.count > rules_.max_elements) {
     return remote_error(fmt::format("it offers {} elements, where it was told that {} are the most", signature.count, rules_.max_elements));
   }
-  const AggregateGrid grid(thc_, signature.count, rules_.chunk_elements);
-  if (scales.size() != 4 * grid.groups()) {
+  const Form form = form_of(signature.type);
+  if (form == Form::integers && (!rules_.group || signature.op != ReduceOp::sum))
+    return remote_error("it offers integers, which are not for this");
+  const AggregateGrid grid(thc_, signature.count, rules_.chunk_elements, form, kMaxWordBits);
+  const uint64_t own = masked() ? 0 : grid.groups();
+  if (scales.size() != (masked() ? Advertisement::kBytes : 4 * own)) {
     return remote_error(fmt::format("it offers {} bytes of scales for {} elements", scales.size(), signature.count));
   }
-  for (uint64_t i = 0; i < grid.groups(); ++i) {
+  for (uint64_t i = 0; i < own; ++i) {
     if (!is_scale(scale_at(scales, i))) return remote_error(fmt::format("its scale {} is none: {:08x}", i, scale_at(scales, i)));
   }
   if (offers_.none()) {
@@ -83,22 +100,40 @@ Status Round::offer(uint32_t rank, const Signature& signature, std::span<const s
                                    ranks_of(offers_).front(), to_string(outcome_->signature))));
     return {};
   }
+  if (masked()) {
+    ISTHMUS_TRY(keeper_->advertise(rank, scales));
+  } else if (rules_.group) {
+    join_early(scales);
+  } else {
+    own_scales_[rank].assign(scales.begin(), scales.end());
+  }
   offers_.set(rank);
-  own_scales_[rank].assign(scales.begin(), scales.end());
   return {};
 }
 
 bool Round::gather(TimeNs now) {
   if (offers_.none()) return false;
-  const bool patient = now < later(began_at_, rules_.deadline_ns) && (expected_ & ~offers_).any();
+  const TimeNs deadline = rules_.group ? end_of(Phase::gathering) : later(began_at_, rules_.deadline_ns);
+  const bool patient = now < deadline && (expected_ & ~offers_).any();
   if (enough(offers_) && (offers_.count() == rules_.ranks || !patient)) {
     outcome_->roster = offers_;
-    join_scales();
-    for_each_rank(offers_, rules_.ranks, [&](uint32_t rank) { held_[rank].resize(outcome_->grid.chunks()); });
     adding_since_ = now;
+    if (rules_.group) {
+      if (Status begun = begin_group(); !begun.ok()) {
+        fail(std::move(begun));
+        return true;
+      }
+    } else {
+      for_each_rank(offers_, rules_.ranks, [&](uint32_t rank) { held_[rank].resize(outcome_->grid.chunks()); });
+    }
+    join_scales();
     return true;
   }
-  if (now < later(began_at_, rules_.limit_ns)) return false;
+  if (is_short_of_somebody()) {
+    fail(remote_error(shortage("are there, and without a deadline all must be", offers_)));
+    return true;
+  }
+  if (now < (rules_.group ? deadline : later(began_at_, rules_.limit_ns))) return false;
   fail(timeout_error(shortage(fmt::format("came within {}", duration_text(rules_.limit_ns)), offers_)));
   return true;
 }
@@ -108,29 +143,41 @@ void Round::join_scales() {
   const uint64_t groups = outcome_->grid.groups();
   std::vector<std::byte> body = encode(Scales{.round = number(), .scales = {}}, groups);
   const std::span<std::byte> joined = std::span(body).subspan(kScalesHeadBytes);
-  for_each_rank(offers_, rules_.ranks, [&](uint32_t rank) {
-    for (uint64_t i = 0; i < groups; ++i) write_scale(joined, i, std::max(scale_at(joined, i), scale_at(own_scales_[rank], i)));
-  });
+  if (masked()) {  // nobody's norms are for others: the limit that all have agreed on
+    for (uint64_t i = 0; i < groups; ++i) write_scale(joined, i, std::bit_cast<uint32_t>(rules_.group->clip));
+  }
+  if (rules_.group && !masked()) std::copy(joined_.begin(), joined_.end(), joined.begin());
+  if (!rules_.group)
+    for_each_rank(offers_, rules_.ranks, [&](uint32_t rank) {
+      for (uint64_t i = 0; i < groups; ++i) write_scale(joined, i, std::max(scale_at(joined, i), scale_at(own_scales_[rank], i)));
+    });
   outcome_->scales = std::make_shared<const std::vector<std::byte>>(std::move(body));
 }
 
 // --- indices and sums ------------------------------------------------------------------------------------------------------------
 
-Status Round::add(uint32_t rank, uint32_t chunk, std::span<const std::byte> indices, TimeNs now) {
+Status Round::add(uint32_t rank, uint32_t chunk, std::span<const std::byte> indices, TimeNs now, uint64_t weight) {
   const AggregateGrid& grid = outcome_->grid;
   if (chunk != received_[rank]) return remote_error(fmt::format("it sends chunk {} where {} is due", chunk, received_[rank]));
   if (indices.size() != grid.index_bytes(chunk)) {
     return remote_error(fmt::format("its chunk {} has {} bytes instead of {}", chunk, indices.size(), grid.index_bytes(chunk)));
   }
+  if (rules_.group && chunk == 0 && !spare_.empty()) {
+    held_[rank] = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  if (rules_.group) held_[rank].resize(grid.chunks());
   held_[rank][chunk].assign(indices.begin(), indices.end());
   if (++received_[rank] == grid.chunks()) {
     complete_.set(rank);
     first_through_at_ = std::min(first_through_at_, now);
+    if (rules_.group) absorb(rank, weight);
   }
   return {};
 }
 
 void Round::lose(uint32_t rank) {
+  lost_.set(rank);
   if (gathering() && offers_[rank]) {
     offers_.reset(rank);
     if (offers_.none()) began_at_ = kNever;
@@ -151,6 +198,7 @@ bool Round::wait_for_indices(TimeNs now) {
 
 void Round::drop(const RankSet& ranks, Code code) {
   outcome_->roster &= ~ranks;
+  uploading_ &= ~ranks;
   ++outcome_->edition;
   outcome_->sums.clear();
   if (!enough(outcome_->roster)) fail(Status(code, shortage("are left to be added", outcome_->roster)));
@@ -162,21 +210,29 @@ bool Round::add_up() {
   for_each_rank(outcome_->roster, rules_.ranks, [&](uint32_t rank) { ready = std::min(ready, received_[rank]); });
   auto& sums = outcome_->sums;
   const size_t before = sums.size();
-  while (sums.size() < std::min<size_t>(ready, before + kSumsAtOnce)) sums.push_back(sum_of(static_cast<uint32_t>(sums.size())));
+  while (sums.size() < std::min<size_t>(ready, before + kSumsAtOnce)) {
+    std::vector<std::byte> body;
+    const auto chunk = static_cast<uint32_t>(sums.size());
+    if (Status made = rules_.group ? write_group_sum(chunk, body) : write_sum(chunk, body); !made.ok()) {
+      fail(std::move(made));
+      return true;
+    }
+    sums.push_back(std::make_shared<const std::vector<std::byte>>(std::move(body)));
+  }
   outcome_->finished = sums.size() == chunks;
   return outcome_->finished || sums.size() > before;
 }
 
-bootstrap::SharedBytes Round::sum_of(uint32_t chunk) const {
+Status Round::write_sum(uint32_t chunk, std::vector<std::byte>& body) const {
   const AggregateGrid& grid = outcome_->grid;
-  std::vector<std::byte> body = encode(SumsHead{.round = number(), .edition = outcome_->edition, .chunk = chunk}, grid.sum_bytes(chunk));
+  body = encode(SumsHead{.round = number(), .edition = outcome_->edition, .chunk = chunk}, grid.sum_bytes(chunk));
   auto* sum = reinterpret_cast<uint8_t*>(body.data() + SumsHead::kBytes);
   const uint32_t room = AggregateGrid::room(thc_);
   for_each_rank(outcome_->roster, rules_.ranks, [&](uint32_t rank) {
     const auto* indices = reinterpret_cast<const uint8_t*>(held_[rank][chunk].data());
     target_.thc.accumulate(sum, room, sum, room, indices, 1, grid.units(chunk), thc_);
   });
-  return std::make_shared<const std::vector<std::byte>>(std::move(body));
+  return {};
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------------------

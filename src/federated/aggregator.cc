@@ -15,9 +15,15 @@ namespace {
 constexpr int kMessagesAtOnce = 8;  // of one rank, before it is the others' turn
 
 /// Bytes at the aggregator for each chunk of a vector: every rank's scales (as sent, as kept, for the next round) and indices, and results.
-uint64_t bytes_per_chunk(const codec::Thc& thc, uint32_t chunk_elements, uint32_t results) {
+uint64_t bytes_per_chunk(const AggregatorOptions& options) {
+  const codec::Thc& thc = *options.thc;
+  const uint32_t chunk_elements = options.chunk_elements, results = options.kept_rounds + 1;
   const AggregateGrid chunk(thc, chunk_elements, chunk_elements);
   const uint64_t scales = 4 * chunk.groups();
+  if (options.group) {  // words of 32 bits are the most; sums are held twice while they are made
+    const uint64_t words = 4 * uint64_t{chunk_elements};
+    return std::min(thc.ranks, options.at_once) * words + (results + 1) * (words + scales);
+  }
   return thc.ranks * (chunk.index_bytes(0) + 3 * scales) + results * (chunk.sum_bytes(0) + scales);
 }
 
@@ -26,7 +32,7 @@ Result<RoundRules> rules_of(const AggregatorOptions& options) {
   RoundRules rules{.ranks = thc.ranks,
                    .quorum = options.quorum == 0 ? thc.ranks : options.quorum,
                    .deadline_ns = options.deadline_ns,
-                   .limit_ns = options.limit_ns,
+                   .limit_ns = options.group ? options.deadline_ns : options.limit_ns,
                    .chunk_elements = options.chunk_elements};
   if (thc.ranks > kMaxContributors)
     return invalid_argument(fmt::format("{} ranks: an aggregator has at most {}", thc.ranks, kMaxContributors));
@@ -36,6 +42,15 @@ Result<RoundRules> rules_of(const AggregatorOptions& options) {
     return invalid_argument(
         fmt::format("the deadline ({}) is later than the limit ({})", duration_text(rules.deadline_ns), duration_text(rules.limit_ns)));
   }
+  if (options.group) {
+    rules.group = options.group;
+    rules.masking = options.masking;
+    rules.epoch = options.epoch;
+    rules.at_once = std::max(1U, options.at_once);
+    ISTHMUS_TRY(check(*options.group, thc.ranks));
+    if (options.group->masked && options.masking == nullptr) return internal_error("masks without cryptography");
+    if (options.group->masked) rules.quorum = std::max(rules.quorum, options.group->masks.min_cohort);
+  }
   if (thc.config.feedback) return invalid_argument("an aggregator keeps nothing of what encodings lack: ef=on is not for it");
   if (rules.chunk_elements == 0 || rules.chunk_elements % kChunkAlignElements != 0 || rules.chunk_elements > kMaxChunkElements) {
     return invalid_argument(fmt::format("chunks of {} elements: they have a multiple of {}, at most {}", rules.chunk_elements,
@@ -43,8 +58,9 @@ Result<RoundRules> rules_of(const AggregatorOptions& options) {
   }
   if (options.kept_rounds == 0) return invalid_argument("the result of at least one round must be kept");
   const AggregateGrid chunk(thc, rules.chunk_elements, rules.chunk_elements);
-  const uint64_t buffers = uint64_t{thc.ranks} * (chunk.index_bytes(0) + IndicesHead::kBytes);  // links' own
-  const uint64_t each = bytes_per_chunk(thc, rules.chunk_elements, options.kept_rounds + 1);
+  const uint64_t links = options.group ? std::min(thc.ranks, rules.at_once) : thc.ranks;
+  const uint64_t buffers = links * (chunk.index_bytes(0) + IndicesHead::kBytes);  // links' own
+  const uint64_t each = bytes_per_chunk(options);
   if (options.memory_bytes < buffers + each) {
     return invalid_argument(fmt::format("{} bytes of memory are not enough for one chunk of {} elements from {} ranks: {} are",
                                         options.memory_bytes, rules.chunk_elements, thc.ranks, buffers + each));
@@ -55,7 +71,11 @@ Result<RoundRules> rules_of(const AggregatorOptions& options) {
 
 size_t max_message_bytes(const codec::Thc& thc, const RoundRules& rules) {
   const AggregateGrid most(thc, rules.max_elements, rules.chunk_elements);
-  return std::max({kMaxJoinBytes, kOfferHeadBytes + 4 * most.groups(), IndicesHead::kBytes + most.index_bytes(0)});
+  const size_t plain = std::max({kMaxJoinBytes, kOfferHeadBytes + 4 * most.groups(), IndicesHead::kBytes + most.index_bytes(0)});
+  if (!rules.group) return plain;
+  const AggregateGrid words(thc, rules.max_elements, rules.chunk_elements, Form::integers, kMaxWordBits);
+  return std::max({plain, kOfferHeadBytes + Advertisement::kBytes, IndicesHead::kBytes + words.index_bytes(0) + 4 * codec::kUnitElements,
+                   MaskKeeper::max_message_bytes(rules.ranks)});
 }
 
 }  // namespace
@@ -66,11 +86,12 @@ Key aggregator_key(const Crypto& crypto, const Key& secret) { return derive_key(
 
 Result<std::unique_ptr<Aggregator>> Aggregator::open(const bootstrap::Surroundings& surroundings, const Key& key, AggregatorOptions options,
                                                      std::span<const transport::Address> listen_at) {
-  ISTHMUS_ASSIGN(const RoundRules rules, rules_of(options));
+  ISTHMUS_ASSIGN(RoundRules rules, rules_of(options));
   std::array<std::byte, sizeof(uint64_t)> seed{};
   ISTHMUS_TRY(surroundings.random(seed));
+  rules.mask_seed = hash_bytes(seed);
   std::unique_ptr<Aggregator> aggregator(new Aggregator(surroundings, key, std::move(options), rules));
-  aggregator->seed_ = hash_bytes(seed);
+  aggregator->seed_ = rules.mask_seed;
   ISTHMUS_TRY(aggregator->reception_.open(listen_at, bootstrap::UniqueId::kRoots));
   return aggregator;
 }
@@ -90,6 +111,8 @@ bool Aggregator::poll(TimeNs now) {
   farewells_.poll(now);
   for (uint32_t rank = 0; rank < seats_.size(); ++rank) hear(rank, now);
   if (advance(now)) due_at_ = now;
+  for (uint32_t rank = 0; round_.has_room() && rank < seats_.size(); ++rank)
+    if (round_.is_paused(rank) && seats_[rank].link) due_at_ = now;
   for (uint32_t rank = 0; rank < seats_.size(); ++rank) keep_company(rank, now);
   due_at_ = std::min(due_at_, round_.due());
   if (reception_.busy() || !farewells_.empty()) due_at_ = std::min(due_at_, now + bootstrap::Reception::kBusyTickNs);
@@ -99,12 +122,27 @@ bool Aggregator::poll(TimeNs now) {
 void Aggregator::waits(std::vector<transport::Wait>& waits) const {
   reception_.waits(waits);
   farewells_.waits(waits);
-  for (const Seat& seat : seats_)
-    if (seat.link) seat.link->waits(waits);
+  for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
+    const Seat& seat = seats_[rank];
+    // What a paused rank has sent stays with the system.
+    if (seat.link && (!round_.is_paused(rank) || seat.link->unsent_bytes() > 0)) seat.link->waits(waits);
+  }
 }
 
 uint32_t Aggregator::connected() const {
   return static_cast<uint32_t>(std::count_if(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.joined; }));
+}
+
+bool Aggregator::told(uint64_t round) const {
+  for (const auto& outcome : kept_) {
+    if (outcome->round != round) continue;
+    for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
+      const Seat& seat = seats_[rank];
+      if (seat.link && outcome->roster[rank] && (seat.served_round < round || seat.link->unsent_bytes() > 0)) return false;
+    }
+    return true;
+  }
+  return round < round_.number();
 }
 
 Aggregator::Counters Aggregator::counters() const {
@@ -165,6 +203,7 @@ void Aggregator::hear(uint32_t rank, TimeNs now) {
       due_at_ = now;
       return;
     }
+    if (!round_.admits(rank)) return;
     const auto message = seat.link->receive();
     if (!message.ok()) return lose(rank, message.status(), counters_.lost);
     if (!message->has_value()) return;
@@ -184,6 +223,8 @@ Status Aggregator::on_message(uint32_t rank, const bootstrap::Message& message, 
   if (type == AggregateType::join && !seat.joined) return on_join(rank, message.body, now);
   if (type == AggregateType::offer && seat.joined) return on_offer(rank, message.body, now);
   if (type == AggregateType::indices && seat.joined) return on_indices(rank, message.body, now);
+  if (type == AggregateType::shares && seat.joined) return round_.share(rank, message.body);
+  if (type == AggregateType::reveal && seat.joined) return round_.reveal(rank, message.body);
   return remote_error(fmt::format("it sends a message of type {}, which is not for now", message.type));
 }
 
@@ -218,6 +259,8 @@ Status Aggregator::on_join(uint32_t rank, std::span<const std::byte> body, TimeN
                      .quorum = rules_.quorum,
                      .deadline_ns = rules_.deadline_ns,
                      .limit_ns = rules_.limit_ns,
+                     .epoch = rules_.epoch,
+                     .group = rules_.group,
                      .codec = mine}));
   surroundings_.log.info(Subsystem::bootstrap, "Aggregator: rank {} has come, at {}", rank,
                          transport::to_string(seat.link->peer_address()));
@@ -231,14 +274,18 @@ Status Aggregator::on_offer(uint32_t rank, std::span<const std::byte> body, Time
   if (offer.round == 0 || offer.round > next_round()) {
     return remote_error(fmt::format("it offers a vector for round {}, and the next is {}", offer.round, next_round()));
   }
-  if (offer.round == next_round() && !ended_.ok()) {
+  const bool newer = options_.follows_epochs && offer.epoch > rules_.epoch;
+  if (newer && offer.round == next_round() && round_.gathering()) set_epoch(offer.epoch, now);
+  if (offer.epoch != rules_.epoch && !(newer && offer.round == next_round())) {
+    refuse_stale(seat, rank, offer.round, offer.epoch);
+  } else if (offer.round == next_round() && !ended_.ok()) {
     say_ended(seat);
   } else if (offer.round == next_round() && round_.gathering()) {
     ISTHMUS_TRY(round_.offer(rank, offer.signature, offer.scales, now));
     round_bytes_ += body.size();
     serve(seat, round_.outcome());
   } else if (offer.round == next_round()) {
-    seat.early = EarlyOffer{.signature = offer.signature, .scales = {offer.scales.begin(), offer.scales.end()}};
+    seat.early = EarlyOffer{.epoch = offer.epoch, .signature = offer.signature, .scales = {offer.scales.begin(), offer.scales.end()}};
   } else {
     on_late_offer(rank, offer);
   }
@@ -281,7 +328,26 @@ Status Aggregator::on_indices(uint32_t rank, std::span<const std::byte> body, Ti
   // What was on its way when its sender left the roster is for nobody.
   if (carried.head.round < round_.number() || !round_.is_due_from(rank)) return {};
   round_bytes_ += body.size();
-  return round_.add(rank, carried.head.chunk, carried.payload, now);
+  return round_.add(rank, carried.head.chunk, carried.payload, now, carried.head.weight);
+}
+
+void Aggregator::refuse_stale(Seat& seat, uint32_t rank, uint64_t round, uint64_t epoch) {
+  ++counters_.stale;
+  say_failed(seat, round, next_round(),
+             invalid_usage(fmt::format("rank {} contributes to epoch {} of the cohort, and the epoch is {}: what it has belongs to another "
+                                       "grouping",
+                                       rank, epoch, rules_.epoch)));
+}
+
+void Aggregator::set_epoch(uint64_t epoch, TimeNs now) {
+  if (epoch == rules_.epoch) return;
+  rules_.epoch = epoch;
+  due_at_ = now;
+  if (round_.began_at() != kNever && round_.gathering()) {
+    round_.fail(invalid_usage(fmt::format("round {}: the cohort's epoch is {} now", round_.number(), epoch)));
+    conclude(now);
+  }
+  round_.set_epoch(epoch);
 }
 
 void Aggregator::lose(uint32_t rank, const Status& why, uint64_t& counter) {

@@ -34,10 +34,15 @@ struct AggregatorOptions {
   TimeNs deadline_ns = kSecondNs;         ///< as RoundRules has them
   TimeNs limit_ns = 60 * kSecondNs;
   uint32_t chunk_elements = 256 << 10;
-  uint64_t memory_bytes = uint64_t{1} << 30;  ///< for contributions and results; bounds the vectors that are accepted
-  size_t queue_bytes = 1 << 20;               ///< for each rank, beyond what the system holds, of what it is being sent
-  uint32_t kept_rounds = 2;                   ///< results that are kept for late ranks
-  uint64_t rounds = 0;                        ///< then it ends; 0: never
+  uint64_t memory_bytes = uint64_t{1} << 30;       ///< for contributions and results; bounds the vectors that are accepted
+  size_t queue_bytes = 1 << 20;                    ///< for each rank, beyond what the system holds, of what it is being sent
+  uint32_t kept_rounds = 2;                        ///< results that are kept for late ranks
+  uint64_t rounds = 0;                             ///< then it ends; 0: never
+  std::optional<GroupRules> group = std::nullopt;  ///< weighted sums of a cohort: one deadline for a round, few vectors held at a time
+  uint64_t epoch = 0;                              ///< of the cohort: offers for another are refused
+  bool follows_epochs = false;                     ///< but an offer for a later one begins that
+  uint32_t at_once = 16;                           ///< vectors of a cohort that are held while they come
+  const Masking* masking = nullptr;                ///< for masked sums
   const kernels::Target* target = &kernels::select_target();
   TimeNs peer_timeout_ns = 60 * kSecondNs;  ///< a rank that takes nothing of what it is sent for so long is lost
 };
@@ -52,6 +57,8 @@ struct RoundReport {
   uint64_t result_bytes = 0;    ///< of scales and sums, to each rank
   TimeNs duration_ns = 0;       ///< from the first rank's offer
   uint32_t editions = 0;        ///< how often its sums were taken back
+  uint64_t epoch = 0;           ///< of a cohort
+  double weight_sum = 0;
 };
 
 /// A rank that asked for a round which was over.
@@ -69,6 +76,7 @@ class Aggregator final : private bootstrap::Reception::Host {
     uint64_t malformed = 0;                       ///< ... and sent what no contributor sends
     uint64_t lost = 0;                            ///< ranks whose connection broke, or that took nothing any more
     uint64_t left = 0;                            ///< ranks that said farewell
+    uint64_t stale = 0;                           ///< offers for another epoch than the cohort's
     uint64_t late = 0;                            ///< contributions that came too late to be counted
     uint64_t received_bytes = 0, sent_bytes = 0;  ///< of messages
   };
@@ -81,12 +89,16 @@ class Aggregator final : private bootstrap::Reception::Host {
   bool poll(TimeNs now);
   void waits(std::vector<transport::Wait>& waits) const;
   [[nodiscard]] TimeNs due() const { return due_at_; }
+  /// From now on offers are for another epoch; a round that is still gathering fails.
+  void set_epoch(uint64_t epoch, TimeNs now);
   /// Ends it: the round under way fails on all its ranks, with `why` in the text.
   void stop(const std::string& why, TimeNs now);
 
   [[nodiscard]] std::vector<transport::Address> addresses() const { return reception_.addresses(); }
   [[nodiscard]] uint64_t max_elements() const { return rules_.max_elements; }
   [[nodiscard]] uint32_t connected() const;
+  /// A round is over, and all who are in its sum have been sent it, or are gone.
+  [[nodiscard]] bool told(uint64_t round) const;
   [[nodiscard]] Counters counters() const;
   /// What has happened since the last call.
   std::vector<RoundReport> take_reports() { return std::exchange(reports_, {}); }
@@ -95,6 +107,7 @@ class Aggregator final : private bootstrap::Reception::Host {
  private:
   /// An offer for a round that has not begun.
   struct EarlyOffer {
+    uint64_t epoch = 0;
     Signature signature;
     std::vector<std::byte> scales;
   };
@@ -110,7 +123,8 @@ class Aggregator final : private bootstrap::Reception::Host {
     bool scales_sent = false;
     uint32_t editions_sent = 0;
     size_t sums_sent = 0;
-    uint64_t served_round = 0;  ///< whose outcome it has last been told
+    bool keys_sent = false, inbox_sent = false, commit_sent = false;  ///< of a masked round
+    uint64_t served_round = 0;                                        ///< whose outcome it has last been told
     std::string absence = "never connected";
   };
 
@@ -124,6 +138,7 @@ class Aggregator final : private bootstrap::Reception::Host {
   Status on_message(uint32_t rank, const bootstrap::Message& message, TimeNs now);
   Status on_join(uint32_t rank, std::span<const std::byte> body, TimeNs now);
   Status on_offer(uint32_t rank, std::span<const std::byte> body, TimeNs now);
+  void refuse_stale(Seat& seat, uint32_t rank, uint64_t round, uint64_t epoch);
   void on_late_offer(uint32_t rank, const Offer& offer);
   Status on_indices(uint32_t rank, std::span<const std::byte> body, TimeNs now);
   void lose(uint32_t rank, const Status& why, uint64_t& counter);
@@ -134,11 +149,12 @@ class Aggregator final : private bootstrap::Reception::Host {
   void forget(const Outcome& outcome);
   void begin_next(TimeNs now);
   void serve(Seat& seat, const std::shared_ptr<Outcome>& outcome);
-  bool tell(Seat& seat);
+  bool tell(Seat& seat, uint32_t rank);
+  bool tell_masks(Seat& seat, uint32_t rank);
   void say(Seat& seat, AggregateType type, bootstrap::SharedBytes body);
-  void say_failed(Seat& seat, uint64_t round, uint64_t next_round, const Status& why);
+  void say_failed(Seat& seat, uint64_t round, uint64_t next_round, const Status& why, bool ended = false);
   void say_ended(Seat& seat);
-  Status send(Seat& seat, TimeNs now);
+  Status send(Seat& seat, uint32_t rank, TimeNs now);
   Status check(Seat& seat, TimeNs now);
   void keep_company(uint32_t rank, TimeNs now);
   [[nodiscard]] bool has_ended(TimeNs now);

@@ -41,9 +41,11 @@ void Aggregator::conclude(TimeNs now) {
                      .failure = outcome->failure,
                      .received_bytes = std::exchange(round_bytes_, 0),
                      .duration_ns = now - round_.began_at(),
-                     .editions = outcome->edition};
+                     .editions = outcome->edition,
+                     .epoch = rules_.epoch};
   if (outcome->failure.ok()) {
     report.contributors = outcome->roster;
+    report.weight_sum = weight_of(outcome->weight_sum);
     report.result_bytes = outcome->scales->size();
     for (const auto& sum : outcome->sums) report.result_bytes += sum->size();
   }
@@ -75,9 +77,18 @@ void Aggregator::forget(const Outcome& outcome) {
 
 void Aggregator::begin_next(TimeNs now) {
   round_.next();
+  if (options_.follows_epochs) {
+    for (const Seat& seat : seats_)
+      if (seat.early) rules_.epoch = std::max(rules_.epoch, seat.early->epoch);
+  }
+  round_.set_epoch(rules_.epoch);
   for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
     const auto early = std::exchange(seats_[rank].early, std::nullopt);
     if (!early) continue;
+    if (early->epoch != rules_.epoch) {
+      refuse_stale(seats_[rank], rank, round_.number(), early->epoch);
+      continue;
+    }
     if (!round_.gathering()) {  // one of these has failed it
       serve(seats_[rank], round_.outcome());
       continue;
@@ -99,10 +110,11 @@ void Aggregator::serve(Seat& seat, const std::shared_ptr<Outcome>& outcome) {
   seat.scales_sent = false;
   seat.editions_sent = 0;
   seat.sums_sent = 0;
+  seat.keys_sent = seat.inbox_sent = seat.commit_sent = false;
 }
 
 /// The next message of what it is being told, if there is one.
-bool Aggregator::tell(Seat& seat) {
+bool Aggregator::tell(Seat& seat, uint32_t rank) {
   if (!seat.serving) return false;
   const Outcome& outcome = *seat.serving;
   if (outcome.failure.ok() && !outcome.scales) return false;
@@ -111,18 +123,22 @@ bool Aggregator::tell(Seat& seat) {
     return true;
   }
   if (outcome.failure.ok() && seat.editions_sent != outcome.edition + 1) {
-    say(seat, AggregateType::roster, encode(Roster{.round = outcome.round, .edition = outcome.edition, .ranks = outcome.roster}));
+    const uint32_t bits = outcome.grid.form() == Form::levels ? outcome.grid.bits() : 0;
+    say(seat, AggregateType::roster,
+        encode(Roster{.round = outcome.round, .edition = outcome.edition, .word_bits = bits, .ranks = outcome.roster}));
     seat.editions_sent = outcome.edition + 1;
     seat.sums_sent = 0;
     return true;
   }
+  if (round_.masked() && seat.serving == round_.outcome() && !round_.over() && tell_masks(seat, rank)) return true;
   if (seat.sums_sent < outcome.sums.size()) {
     say(seat, AggregateType::sums, outcome.sums[seat.sums_sent++]);
     return true;
   }
   if (outcome.failure.ok() && !outcome.finished) return false;
   if (outcome.failure.ok()) {
-    say(seat, AggregateType::end, encode(End{.round = outcome.round, .edition = outcome.edition, .late = outcome.late}));
+    say(seat, AggregateType::end,
+        encode(End{.round = outcome.round, .edition = outcome.edition, .late = outcome.late, .weight_sum = outcome.weight_sum}));
   } else {
     say_failed(seat, outcome.round, outcome.round + 1, outcome.failure);
   }
@@ -131,24 +147,41 @@ bool Aggregator::tell(Seat& seat) {
   return true;
 }
 
+/// What only a rank that takes part in masking is told, one thing after the other.
+bool Aggregator::tell_masks(Seat& seat, uint32_t rank) {
+  const Outcome& outcome = *seat.serving;
+  const auto say_once = [&](bool& said, bool ready, AggregateType type, auto body) {
+    if (said || !ready) return false;
+    said = true;
+    say(seat, type, std::make_shared<const std::vector<std::byte>>(body()));
+    return true;
+  };
+  const MaskKeeper& masks = round_.masks();
+  const bool shared = outcome.sharing_closed && masks.sharers()[rank];
+  return say_once(seat.keys_sent, round_.in_cohort(rank), AggregateType::keys, [&] { return masks.keys_for(rank); }) ||
+         say_once(seat.inbox_sent, shared, AggregateType::inbox, [&] { return masks.inbox_for(rank); }) ||
+         say_once(seat.commit_sent, outcome.committed && outcome.roster[rank], AggregateType::commit,
+                  [&] { return masks.commit_message(); });
+}
+
 void Aggregator::say(Seat& seat, AggregateType type, bootstrap::SharedBytes body) {
   counters_.sent_bytes += body->size() + bootstrap::Link::kHeaderBytes;
   seat.link->send(static_cast<uint8_t>(type), std::move(body));
 }
 
-void Aggregator::say_failed(Seat& seat, uint64_t round, uint64_t next_round, const Status& why) {
-  say(seat, AggregateType::failed, encode(Failed{.round = round, .next_round = next_round, .why = why}));
+void Aggregator::say_failed(Seat& seat, uint64_t round, uint64_t next_round, const Status& why, bool ended) {
+  say(seat, AggregateType::failed, encode(Failed{.round = round, .next_round = next_round, .ended = ended, .why = why}));
 }
 
 void Aggregator::say_ended(Seat& seat) {
-  say_failed(seat, next_round(), next_round(), ended_);
+  say_failed(seat, next_round(), next_round(), ended_, true);
   seat.served_round = round_.number();
 }
 
 /// Tells a rank what there is to tell, as fast as it takes it.
-Status Aggregator::send(Seat& seat, TimeNs now) {
+Status Aggregator::send(Seat& seat, uint32_t rank, TimeNs now) {
   for (int turn = 0; turn < kTurnsAtOnce; ++turn) {
-    while (seat.link->unsent_bytes() < options_.queue_bytes && tell(seat)) continue;
+    while (seat.link->unsent_bytes() < options_.queue_bytes && tell(seat, rank)) continue;
     const size_t before = seat.link->unsent_bytes();
     ISTHMUS_TRY(seat.link->flush());
     if (seat.link->unsent_bytes() == before) return {};
@@ -177,7 +210,7 @@ Status Aggregator::check(Seat& seat, TimeNs now) {
 void Aggregator::keep_company(uint32_t rank, TimeNs now) {
   Seat& seat = seats_[rank];
   if (!seat.link) return;
-  Status status = send(seat, now);
+  Status status = send(seat, rank, now);
   if (status.ok()) status = check(seat, now);
   if (!status.ok()) lose(rank, status, counters_.lost);
 }

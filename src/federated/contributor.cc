@@ -21,10 +21,17 @@ bool overlap(const Contribution& contribution) {
   return in != out && in < out + bytes && out < in + bytes;
 }
 
-Status check(const Contribution& contribution) {
+Status check(const Contribution& contribution, const std::optional<GroupRules>& group) {
   const Signature& signature = contribution.signature;
+  const bool words = group && signature.op == ReduceOp::sum && (signature.type == DataType::uint32 || signature.type == DataType::int32);
   const bool is_float = signature.type == DataType::float32 || signature.type == DataType::float16 || signature.type == DataType::bfloat16;
-  if (!is_float) return invalid_argument(fmt::format("elements of type {}: float, half and bfloat16 are served", name_of(signature.type)));
+  if (group && contribution.weight > units_of_weight(group->largest_weight)) {
+    return invalid_argument(
+        fmt::format("a weight of {}: {} is the largest in this cohort", weight_of(contribution.weight), group->largest_weight));
+  }
+  if (group && signature.count == 0) return invalid_argument("a cohort's sum has at least one element");
+  if (!is_float && !words)
+    return invalid_argument(fmt::format("elements of type {}: float, half and bfloat16 are served", name_of(signature.type)));
   if (signature.op != ReduceOp::sum && signature.op != ReduceOp::avg) {
     return invalid_argument(fmt::format("operator {}: sum and avg are served", name_of(signature.op)));
   }
@@ -72,7 +79,7 @@ void Contributor::connect(TimeNs now) {
 
 Status Contributor::begin(const Contribution& contribution, TimeNs now) {
   if (call_) return invalid_usage("a sum is under way already");
-  ISTHMUS_TRY(check(contribution));
+  ISTHMUS_TRY(check(contribution, options_.group));
   if (link_ && !hear(now).ok()) let_go();  // it went while nobody looked
   if (state_ == State::ready) ISTHMUS_TRY(fits(contribution.signature.count));
   call_ = contribution;
@@ -164,13 +171,21 @@ Status Contributor::on_welcome(std::span<const std::byte> body) {
   if (terms_.round == 0 || chunk == 0 || chunk % kChunkAlignElements != 0 || chunk > kMaxChunkElements) {
     return remote_error("its terms make no sense");
   }
+  if (terms_.group != options_.group) {
+    return invalid_usage(
+        fmt::format("rank {} wants {}, but the aggregator has {}", options_.rank, to_text(options_.group), to_text(terms_.group)));
+  }
   if (!thc_ || thc_->hash != terms_.codec_hash) {
     ISTHMUS_ASSIGN(const codec::ThcConfig config, codec::parse_thc(terms_.codec));
     ISTHMUS_ASSIGN(thc_, codec::make_thc(config, options_.ranks));
   }
   if (thc_->hash != terms_.codec_hash) return remote_error(fmt::format("its tables of '{}' are others than this library's", terms_.codec));
   const AggregateGrid most(*thc_, std::min(terms_.max_elements, kMaxVectorElements), chunk);
-  link_->set_max_body_bytes(std::max(kScalesHeadBytes + 4 * most.groups(), SumsHead::kBytes + most.sum_bytes(0)) + kMaxAggregateTextBytes);
+  const size_t words = options_.group ? packed_bytes(chunk, kMaxWordBits) : 0;
+  const size_t shares = masked() ? CohortMessage::kHeadBytes + options_.ranks * Advertisement::kBytes : 0;
+  link_->set_max_body_bytes(
+      std::max({kScalesHeadBytes + 4 * most.groups(), SumsHead::kBytes + most.sum_bytes(0), SumsHead::kBytes + words, shares}) +
+      kMaxAggregateTextBytes);
   round_ = terms_.round;
   ended_ = false;
   state_ = State::ready;
@@ -186,8 +201,18 @@ Status Contributor::start_call() {
     return {};
   }
   const kernels::CodecKey key = {.seed = terms_.seed, .op = round_, .rank = options_.rank, .ranks = options_.ranks};
-  coding_.emplace(*thc_, *options_.target, key, terms_.chunk_elements, *call_);
-  offer_ = encode(Offer{.round = round_, .signature = call_->signature, .scales = {}}, coding_->grid().groups());
+  const Form form = is_integer(call_->signature.type) ? Form::integers : masked() ? Form::levels : Form::indices;
+  coding_.emplace(*thc_, *options_.target, key, terms_.chunk_elements, *call_, form);
+  const Offer offer{.round = round_, .epoch = options_.epoch, .signature = call_->signature, .scales = {}};
+  member_.reset();
+  if (masked()) {
+    const MaskMember::Place place{.rank = options_.rank, .round = {.round = round_, .epoch = options_.epoch}, .seed = terms_.seed};
+    ISTHMUS_ASSIGN(member_, MaskMember::make(*options_.masking, surroundings_.random, options_.group->masks, place));
+    offer_ = encode(offer, Advertisement::kBytes / 4);
+    write(std::span(offer_).subspan(kOfferHeadBytes), member_->advertisement());
+  } else {
+    offer_ = encode(offer, coding_->grid().groups());
+  }
   has_roster_ = counts_ = false;
   measured_ = sent_ = decoded_ = 0;
   state_ = State::measuring;
@@ -197,6 +222,8 @@ Status Contributor::start_call() {
 /// A chunk at a time, so that the connection is looked after meanwhile.
 void Contributor::measure(TimeNs now) {
   const std::span<std::byte> scales = std::span(offer_).subspan(kOfferHeadBytes);
+  // Integers have no norms, and where sums are masked norms are not for others.
+  if (masked() || coding_->grid().form() == Form::integers) measured_ = coding_->grid().chunks();
   if (measured_ < coding_->grid().chunks()) coding_->measure(measured_++, scales);
   if (measured_ < coding_->grid().chunks()) {
     due_at_ = now;
@@ -210,15 +237,60 @@ void Contributor::measure(TimeNs now) {
 /// As far as the connection takes it, and some chunks at a time.
 Status Contributor::upload(TimeNs now) {
   const AggregateGrid& grid = coding_->grid();
-  const auto goes_on = [&] { return counts_ && sent_ < grid.chunks() && link_->unsent_bytes() < kQueuedBytes; };
+  const auto goes_on = [&] { return may_upload() && sent_ < grid.chunks() && link_->unsent_bytes() < kQueuedBytes; };
   for (int turn = 0; turn < kChunksAtOnce && goes_on(); ++turn) {
-    std::vector<std::byte> body = encode(IndicesHead{.round = round_, .chunk = sent_}, grid.index_bytes(sent_));
-    coding_->encode(sent_, scales_, std::span(body).subspan(IndicesHead::kBytes));
-    say(AggregateType::indices, std::make_shared<const std::vector<std::byte>>(std::move(body)));
+    ISTHMUS_ASSIGN(bootstrap::SharedBytes body, next_chunk());
+    say(AggregateType::indices, std::move(body));
     ++sent_;
     ISTHMUS_TRY(link_->flush());
   }
   if (goes_on()) due_at_ = now;
+  return {};
+}
+
+Result<bootstrap::SharedBytes> Contributor::next_chunk() {
+  const AggregateGrid& grid = coding_->grid();
+  IndicesHead head{.round = round_, .chunk = sent_, .weight = call_->weight};
+  if (masked()) {
+    ISTHMUS_ASSIGN(head.weight, member_->mask_weight(call_->weight));
+  }
+  std::vector<std::byte> body = encode(head, grid.index_bytes(sent_));
+  const std::span<std::byte> payload = std::span(body).subspan(IndicesHead::kBytes);
+  if (grid.has_words()) {
+    words_.resize(grid.words(sent_));
+    coding_->encode_words(sent_, scales_, words_);
+    if (masked()) ISTHMUS_TRY(member_->mask(sent_, grid.bits(), words_));
+    pack_words(words_, grid.bits(), payload);
+  } else {
+    coding_->encode(sent_, scales_, payload);
+  }
+  return bootstrap::SharedBytes(std::make_shared<const std::vector<std::byte>>(std::move(body)));
+}
+
+// --- masks -----------------------------------------------------------------------------------------------------------------------
+
+Status Contributor::on_keys(std::span<const std::byte> body) {
+  if (state_ != State::exchanging || !member_) return unexpected("keys");
+  ISTHMUS_ASSIGN(const CohortMessage keys, decode_cohort_message(body, options_.ranks));
+  ISTHMUS_ASSIGN(std::vector<std::byte> shares, member_->share(keys));
+  if (coding_->grid().form() == Form::levels && coding_->grid().bits() != word_bits(keys.ranks.count(), thc_->config.granularity)) {
+    return remote_error("it wants words of another width than sums of this cohort have");
+  }
+  say(AggregateType::shares, std::make_shared<const std::vector<std::byte>>(std::move(shares)));
+  return {};
+}
+
+Status Contributor::on_inbox(std::span<const std::byte> body) {
+  if (state_ != State::exchanging || !member_) return unexpected("an inbox");
+  ISTHMUS_ASSIGN(const CohortMessage inbox, decode_cohort_message(body, options_.ranks));
+  return member_->take_inbox(inbox);
+}
+
+Status Contributor::on_commit(std::span<const std::byte> body) {
+  if (state_ != State::exchanging || !member_ || sent_ != coding_->grid().chunks()) return unexpected("a commitment");
+  ISTHMUS_ASSIGN(const CohortMessage commit, decode_cohort_message(body, options_.ranks));
+  ISTHMUS_ASSIGN(std::vector<std::byte> revealed, member_->reveal(commit));
+  say(AggregateType::reveal, std::make_shared<const std::vector<std::byte>>(std::move(revealed)));
   return {};
 }
 
@@ -237,6 +309,11 @@ Status Contributor::on_roster(std::span<const std::byte> body) {
   if (roster.round != round_ || (has_roster_ && roster.edition <= roster_.edition)) return unexpected("a roster");
   // Who has left the roster does not come back.
   counts_ = roster.ranks[options_.rank] && (counts_ || !has_roster_);
+  if (coding_->grid().form() == Form::levels) {
+    const bool same = has_roster_ && roster.word_bits == roster_.word_bits;
+    if (roster.word_bits == 0 || (has_roster_ && !same)) return unexpected("another width");
+    coding_->set_bits(roster.word_bits);
+  }
   has_roster_ = true;
   roster_ = roster;
   decoded_ = 0;
@@ -251,7 +328,14 @@ Status Contributor::on_sums(std::span<const std::byte> body) {
   // A sum of what has not been sent yet would overwrite it, where the buffers are the same.
   const bool made = next && decoded_ < grid.chunks() && (!counts_ || decoded_ < sent_);
   if (!made || carried.payload.size() != grid.sum_bytes(decoded_)) return unexpected("another chunk's sums");
-  coding_->decode(decoded_++, scales_, carried.payload, static_cast<uint32_t>(roster_.ranks.count()));
+  const auto summands = static_cast<uint32_t>(roster_.ranks.count());
+  if (grid.has_words()) {
+    words_.resize(grid.words(decoded_));
+    unpack_words(carried.payload, grid.bits(), words_);
+    coding_->decode_words(decoded_++, scales_, words_, summands);
+  } else {
+    coding_->decode(decoded_++, scales_, carried.payload, summands);
+  }
   return {};
 }
 
@@ -263,6 +347,8 @@ Status Contributor::on_end(std::span<const std::byte> body) {
   result_.contributors = roster_.ranks;
   result_.late = end.late;
   result_.editions = roster_.edition;
+  result_.weight_sum = end.weight_sum;
+  result_.word_bits = coding_->grid().has_words() ? coding_->grid().bits() : 0;
   ++round_;
   end_call(State::ready);
   return {};
@@ -273,7 +359,7 @@ Status Contributor::on_failed(std::span<const std::byte> body) {
   ISTHMUS_ASSIGN(const Failed failed, decode_failed(body));
   if (failed.round != round_ || failed.next_round < round_) return unexpected("a failure of another round");
   verdict_ = failed.why;
-  ended_ = failed.next_round == failed.round;
+  ended_ = failed.ended;
   round_ = failed.next_round;
   end_call(State::ready);
   return {};
@@ -303,6 +389,12 @@ Status Contributor::on_message(const bootstrap::Message& message) {
       return on_scales(message.body);
     case AggregateType::roster:
       return on_roster(message.body);
+    case AggregateType::keys:
+      return on_keys(message.body);
+    case AggregateType::inbox:
+      return on_inbox(message.body);
+    case AggregateType::commit:
+      return on_commit(message.body);
     case AggregateType::sums:
       return on_sums(message.body);
     case AggregateType::end:
@@ -331,6 +423,7 @@ void Contributor::end_call(State state) {
   state_ = state;
   call_.reset();
   coding_.reset();
+  member_.reset();
   offer_.clear();
 }
 

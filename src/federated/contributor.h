@@ -13,6 +13,7 @@
 #include "bootstrap/surroundings.h"
 #include "federated/aggregate_messages.h"
 #include "federated/contribution.h"
+#include "federated/mask_member.h"
 
 namespace isthmus::federated {
 
@@ -24,6 +25,9 @@ struct ContributorOptions {
   TimeNs call_timeout_ns = 0;                ///< for a sum, from begin(); 0: the aggregator's limits are enough
   TimeNs peer_timeout_ns = 60 * kSecondNs;   ///< an aggregator that says nothing for so long is lost
   const kernels::Target* target = &kernels::select_target();
+  std::optional<GroupRules> group = std::nullopt;  ///< those of the cohort; the aggregator must have the same
+  uint64_t epoch = 0;                              ///< of the cohort that this rank takes itself to be in
+  const Masking* masking = nullptr;                ///< for masked sums
 };
 
 /// What a sum came to.
@@ -33,6 +37,8 @@ struct Contributed {
   RankSet late;                                 ///< who took part too late for that, as far as was known
   uint64_t sent_bytes = 0, received_bytes = 0;  ///< of messages
   uint32_t editions = 0;                        ///< how often the aggregator took sums back
+  uint64_t weight_sum = 0;                      ///< of the contributors, in kWeightUnit
+  uint32_t word_bits = 0;                       ///< of masked or integer sums
 };
 
 class Contributor {
@@ -49,6 +55,8 @@ class Contributor {
   Result<bool> poll(TimeNs now);
   void waits(std::vector<transport::Wait>& waits) const;
   [[nodiscard]] TimeNs due() const { return due_at_; }
+  /// Of the next sums.
+  void set_epoch(uint64_t epoch) { options_.epoch = epoch; }
   /// Says farewell and lets go of the connection.
   void leave();
 
@@ -57,6 +65,8 @@ class Contributor {
   /// The aggregator has answered a call with that it makes no further rounds.
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] const Contributed& result() const { return result_; }
+  /// A sum is under way, and its vector may be sent: masked, everybody's masks are settled.
+  [[nodiscard]] bool uploads() const { return state_ == State::exchanging && may_upload(); }
   /// Once connected.
   [[nodiscard]] const Welcome& terms() const { return terms_; }
   /// invalid_argument: the aggregator has no memory for so many elements.
@@ -82,6 +92,12 @@ class Contributor {
   Status on_welcome(std::span<const std::byte> body);
   Status on_scales(std::span<const std::byte> body);
   Status on_roster(std::span<const std::byte> body);
+  Status on_keys(std::span<const std::byte> body);
+  Status on_inbox(std::span<const std::byte> body);
+  Status on_commit(std::span<const std::byte> body);
+  [[nodiscard]] bool masked() const { return options_.group && options_.group->masked; }
+  [[nodiscard]] bool may_upload() const { return counts_ && (!masked() || (member_ && member_->can_mask())); }
+  Result<bootstrap::SharedBytes> next_chunk();
   Status on_sums(std::span<const std::byte> body);
   Status on_end(std::span<const std::byte> body);
   Status on_failed(std::span<const std::byte> body);
@@ -107,6 +123,8 @@ class Contributor {
   std::optional<Contribution> call_;
   Status verdict_;  ///< not ok: why the call has failed, although the connection has not
   std::optional<Coding> coding_;
+  std::optional<MaskMember> member_;
+  std::vector<uint32_t> words_;    ///< of a chunk
   std::vector<std::byte> offer_;   ///< a message
   std::vector<std::byte> scales_;  ///< common to all, 4 bytes a group
   bool has_roster_ = false, counts_ = false;

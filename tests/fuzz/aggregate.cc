@@ -5,6 +5,7 @@
 
 #include "federated/aggregator.h"
 #include "federated/contributor.h"
+#include "federated/mask_messages.h"
 #include "stream.h"
 
 namespace isthmus::fuzz {
@@ -89,13 +90,25 @@ transport::Address somewhere() { return {.bytes = {127, 0, 0, 1}, .port = 1, .fa
 
 // --- the aggregator --------------------------------------------------------------------------------------------------------------
 
+/// Plain sums, a cohort's, masked ones.
+std::optional<GroupRules> group_of(size_t piece) {
+  const size_t which = piece / 20 % 3;
+  if (which == 0) return std::nullopt;
+  return GroupRules{.masked = which == 2, .masks = {.min_cohort = 2}, .clip = which == 2 ? 1.0F : 0.0F};
+}
+
 void aggregator(Input input, size_t piece) {
   static const Bytes proof = contributors_proof();
   Bytes memory;
   OneStream network(proven(proof, input, piece, memory));
   const Logger log = Logger::silent();
-  const AggregatorOptions options{
-      .thc = thc(), .quorum = 1, .deadline_ns = 0, .chunk_elements = kChunkAlignElements, .memory_bytes = kMemoryBytes};
+  const AggregatorOptions options{.thc = thc(),
+                                  .quorum = 1,
+                                  .deadline_ns = 0,
+                                  .chunk_elements = kChunkAlignElements,
+                                  .memory_bytes = kMemoryBytes,
+                                  .group = group_of(piece),
+                                  .masking = Masking::load().value()};
   const transport::Address at[] = {somewhere()};
   auto opened = Aggregator::open(surroundings_on(network, log), Key{}, options, at);
   promise(opened.ok(), "it opens");
@@ -125,7 +138,9 @@ void contributor(Input input, size_t piece) {
   Bytes memory, in(kCount * sizeof(float)), out(in.size() + 2 * kMargin, kUntouched);
   OneStream network(proven(proof, input, piece, memory));
   const Logger log = Logger::silent();
-  auto made = Contributor::make(surroundings_on(network, log), Key{}, {.addresses = {somewhere()}, .ranks = kRanks, .thc = thc()});
+  auto made = Contributor::make(
+      surroundings_on(network, log), Key{},
+      {.addresses = {somewhere()}, .ranks = kRanks, .thc = thc(), .group = group_of(piece), .masking = Masking::load().value()});
   promise(made.ok(), "it is made");
   Contributor& rank = **made;
   const Contribution call{.in = in.data(), .out = out.data() + kMargin, .signature = {.count = kCount}};
@@ -152,7 +167,17 @@ void survives(const Result<Message>& message, Input body, const char* what) {
 
 void messages(Input input) {
   const uint8_t which = take_byte(input);
-  switch (which % 10) {
+  switch (which % 12) {
+    case 10:
+      if (const auto message = decode_cohort_message(input, kRanks); message.ok()) {
+        promise(encode(*message) == to_bytes(input), "a message to a cohort survives");
+      }
+      return;
+    case 11:
+      if (const auto message = decode_member_message(input); message.ok()) {
+        promise(encode(*message) == to_bytes(input), "a member's message survives");
+      }
+      return;
     case 0:
       return survives(decode_join(input), input, "a join survives");
     case 1:
@@ -205,6 +230,37 @@ Bytes ranks_words() {
   return said;
 }
 
+/// A masked round's words of one rank, as far as it gets alone.
+Bytes maskers_words() {
+  Bytes said;
+  append(said, AggregateType::join, *encode(Join{.codec_hash = thc()->hash, .codec = "thc"}));
+  Bytes offer = encode(Offer{.round = 1, .signature = {.count = kCount}, .scales = {}}, Advertisement::kBytes / 4);
+  append(said, AggregateType::offer, offer);
+  append(said, AggregateType::shares, encode(MemberMessage{.round = 1, .payload = Bytes(kSealedBytes)}));
+  append(said, AggregateType::reveal, encode(MemberMessage{.round = 1, .payload = Bytes(2 * sizeof(Key))}));
+  return said;
+}
+
+/// An aggregator's masked round.
+Bytes maskers_answers() {
+  Bytes said;
+  append(said, AggregateType::welcome,
+         *encode(Welcome{.round = 1,
+                         .max_elements = 1 << 16,
+                         .codec_hash = thc()->hash,
+                         .chunk_elements = kChunkAlignElements,
+                         .group = group_of(41),
+                         .codec = "thc"}));
+  append(said, AggregateType::scales,
+         encode(Scales{.round = 1, .scales = {}}, AggregateGrid(*thc(), kCount, kChunkAlignElements).groups()));
+  append(said, AggregateType::roster, *encode(Roster{.round = 1, .word_bits = 8, .ranks = RankSet(3)}));
+  append(said, AggregateType::keys,
+         encode(CohortMessage{.round = 1, .ranks = RankSet(3), .payload = Bytes(Advertisement::kBytes, std::byte{9})}));
+  append(said, AggregateType::inbox, encode(CohortMessage{.round = 1, .ranks = RankSet(3), .payload = Bytes(kSealedBytes)}));
+  append(said, AggregateType::commit, encode(CohortMessage{.round = 1, .ranks = RankSet(3), .payload = {}}));
+  return said;
+}
+
 /// An aggregator's round, its sums taken back once, and a failure.
 Bytes aggregators_words() {
   const AggregateGrid grid(*thc(), kCount, kChunkAlignElements);
@@ -243,6 +299,11 @@ std::vector<Bytes> seeds() {
     all.push_back(tagged(pace + 1, aggregators_words()));
     all.push_back(tagged(pace + 2, ranks_words()));
   }
+  for (const uint8_t pace : {uint8_t{4}, uint8_t{8}}) {  // a cohort's, masked
+    all.push_back(tagged(pace + 1, maskers_answers()));
+    all.push_back(tagged(pace + 2, maskers_words()));
+    all.push_back(tagged(pace + 2, ranks_words()));
+  }
   Bytes failing;
   append(failing, AggregateType::welcome,
          *encode(Welcome{.round = 1, .max_elements = 10, .chunk_elements = kChunkAlignElements, .codec = "thc"}));
@@ -257,7 +318,9 @@ std::vector<Bytes> seeds() {
                           encode(Offer{}, 2),
                           encode(Scales{}, 2),
                           encode(IndicesHead{}, 3),
-                          encode(SumsHead{}, 3)};
+                          encode(SumsHead{}, 3),
+                          encode(CohortMessage{.ranks = RankSet(3), .payload = {}}),
+                          encode(MemberMessage{})};
   for (size_t which = 0; which < std::size(bodies); ++which) all.push_back(tagged(0, tagged(static_cast<uint8_t>(which), bodies[which])));
   return all;
 }

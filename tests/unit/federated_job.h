@@ -30,6 +30,10 @@ struct JobOptions {
   uint64_t memory_bytes = 64 << 20;
   size_t queue_bytes = 1 << 20;
   const Crypto* crypto = nullptr;
+  std::optional<GroupRules> group = std::nullopt;
+  TimeNs deadline_ns = kSecondNs;
+  uint64_t epoch = 0;
+  uint32_t at_once = 16;
 };
 
 /// A rank: its machine, its vector, and what became of its latest call.
@@ -57,11 +61,16 @@ class Job {
   AggregatorOptions aggregator_options() const {
     return {.thc = thc,
             .quorum = options.quorum,
+            .deadline_ns = options.deadline_ns,
             .chunk_elements = kSmallChunk,
             .memory_bytes = options.memory_bytes,
             .queue_bytes = options.queue_bytes,
             .kept_rounds = options.kept_rounds,
-            .rounds = options.rounds};
+            .rounds = options.rounds,
+            .group = options.group,
+            .epoch = options.epoch,
+            .at_once = options.at_once,
+            .masking = Masking::load().value()};
   }
   bootstrap::Surroundings surroundings() { return {.network = network, .crypto = crypto, .log = log, .process = {1, 2, 3}}; }
 
@@ -70,6 +79,9 @@ class Job {
     chosen.addresses = {testing::address_of(1, 4000)};
     chosen.rank = rank;
     if (chosen.ranks == 1) chosen.ranks = options.ranks;
+    if (!chosen.group) chosen.group = options.group;
+    if (chosen.epoch == 0) chosen.epoch = options.epoch;
+    chosen.masking = Masking::load().value();
     return Contributor::make(surroundings(), key, std::move(chosen));
   }
   Rank& add(uint32_t rank, const ContributorOptions& chosen = {}) {

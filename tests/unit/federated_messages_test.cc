@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "federated/aggregate_messages.h"
+#include "federated/mask_messages.h"
 
 namespace isthmus::federated {
 namespace {
@@ -51,6 +52,33 @@ TEST(AggregateMessages, JoinAndWelcomeSurvive) {
   expect_exact(*body, [](auto bytes) { return decode_welcome(bytes).ok(); });
 }
 
+TEST(AggregateMessages, WelcomesSayWhatACohortAgreesOn) {
+  for (const bool masked : {false, true}) {
+    Welcome welcome{.epoch = 9, .codec = "thc"};
+    welcome.group =
+        GroupRules{.largest_weight = 500.5, .masked = masked, .masks = {.min_cohort = 4, .degree = 6, .threshold = 5}, .clip = 0.5F};
+    const auto body = encode(welcome);
+    const auto read = decode_welcome(*body);
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ(read->group, welcome.group);
+    EXPECT_EQ(read->epoch, 9U);
+    expect_exact(*body, [](auto bytes) { return decode_welcome(bytes).ok(); });
+  }
+  EXPECT_EQ(decode_welcome(*encode(Welcome{.codec = "thc"}))->group, std::nullopt);
+}
+
+TEST(AggregateMessages, MembersAndCohortsCarryPayloads) {
+  const Bytes payload(7, std::byte{3});
+  const Bytes said = encode(CohortMessage{.round = 5, .ranks = set_of({1, 1000}), .payload = payload});
+  EXPECT_EQ(decode_cohort_message(said, 1024)->ranks, set_of({1, 1000}));
+  EXPECT_EQ(decode_cohort_message(said, 1024)->payload.size(), 7U);
+  EXPECT_FALSE(decode_cohort_message(said, 1000).ok());
+  EXPECT_FALSE(decode_cohort_message(std::span(said).first(CohortMessage::kHeadBytes - 1), 1024).ok());
+  const Bytes answer = encode(MemberMessage{.round = 5, .payload = payload});
+  EXPECT_EQ(decode_member_message(answer)->payload.size(), 7U);
+  EXPECT_FALSE(decode_member_message(std::span(answer).first(7)).ok());
+}
+
 TEST(AggregateMessages, ScalesTravelAsBits) {
   Bytes offer = encode(Offer{.round = 9, .signature = {.count = 3, .type = DataType::float16, .op = ReduceOp::avg}, .scales = {}}, 2);
   write_scale(std::span(offer).subspan(kOfferHeadBytes), 0, 0x7fc00000);
@@ -63,10 +91,10 @@ TEST(AggregateMessages, ScalesTravelAsBits) {
   EXPECT_EQ(scale_at(read->scales, 1), 0x3f800000U);
   EXPECT_FALSE(decode_offer(std::span(offer).first(kOfferHeadBytes + 3)).ok());
   EXPECT_FALSE(decode_offer(std::span(offer).first(kOfferHeadBytes - 1)).ok());
-  offer[16] = std::byte{kDataTypes};
+  offer[24] = std::byte{kDataTypes};
   EXPECT_FALSE(decode_offer(offer).ok());
-  offer[16] = std::byte{0};
-  offer[17] = std::byte{kReduceOps};
+  offer[24] = std::byte{0};
+  offer[25] = std::byte{kReduceOps};
   EXPECT_FALSE(decode_offer(offer).ok());
 
   const Bytes scales = encode(Scales{.round = 5, .scales = {}}, 3);
@@ -114,7 +142,7 @@ TEST(AggregateMessages, FailuresAreFailuresWhateverTheySay) {
   EXPECT_EQ(failed->why.text(), "rank 2 is missing");
   Bytes odd = *body;
   for (const uint8_t code : {0, 6, 200}) {  // ok, in_progress, none
-    odd[16] = std::byte{code};
+    odd[17] = std::byte{code};
     EXPECT_EQ(decode_failed(odd)->why.code(), Code::remote_error) << int{code};
   }
   expect_exact(*body, [](auto bytes) { return decode_failed(bytes).ok(); });
