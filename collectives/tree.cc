@@ -109,6 +109,12 @@ int32_t Tree::home(int32_t level, int32_t node, int32_t key, int32_t owner) cons
   return position_at(node);
 }
 
+int32_t Tree::highest_home(int32_t key, int32_t owner) const {
+  int32_t level = 0;
+  while (level < top() && home(level + 1, node(level + 1, me_), key, owner) == me_) ++level;
+  return level;
+}
+
 std::vector<int32_t> Tree::homes(int32_t level, int32_t key, int32_t owner) const {
   const int32_t first = first_child(level, node(level, me_)), count = own_children(level);
   std::vector<int32_t> result;
@@ -150,15 +156,15 @@ Neighbours Tree::chain_from(int32_t root) const {
 void add_up(Builder& b, const Tree& tree, int32_t level, std::span<const Stream> streams) {
   const int32_t count = tree.own_children(level), own = tree.own_child(level);
   if (count == 1) return;
-  const int32_t node = tree.node(level, tree.me()), child = tree.node(level - 1, tree.me());
+  const int32_t node = tree.node(level, tree.me());
   struct Part {
     const Stream* stream;
     int32_t home;
   };
   std::vector<std::vector<Part>> by_child(static_cast<size_t>(count));  // by who adds them
   for (const Stream& stream : streams) {
-    if (tree.home(level - 1, child, stream.key, stream.owner) != tree.me()) continue;
-    const int32_t home = tree.home(level, node, stream.key, stream.owner);
+    if (stream.highest < level - 1) continue;
+    const int32_t home = stream.highest >= level ? tree.me() : tree.home(level, node, stream.key, stream.owner);
     by_child[static_cast<size_t>(tree.node(level - 1, home) - tree.first_child(level, node))].push_back({&stream, home});
   }
   b.level(static_cast<uint8_t>(level - 1));
@@ -180,17 +186,15 @@ void add_up(Builder& b, const Tree& tree, int32_t level, std::span<const Stream>
 void tell_down(Builder& b, const Tree& tree, int32_t level, std::span<const Stream> streams) {
   const int32_t count = tree.own_children(level), own = tree.own_child(level);
   if (count == 1) return;
-  const int32_t node = tree.node(level, tree.me()), child = tree.node(level - 1, tree.me());
+  const int32_t node = tree.node(level, tree.me());
   b.level(static_cast<uint8_t>(level - 1));
   for (const Stream& stream : streams) {
-    if (tree.home(level, node, stream.key, stream.owner) != tree.me()) continue;
+    if (stream.highest < level) continue;
     const std::vector<int32_t> homes = tree.homes(level, stream.key, stream.owner);
     star_broadcast(b, {.ranks = homes, .size = count, .position = own}, own, stream.owner == tree.me() ? stream.from : stream.to);
   }
   for (const Stream& stream : streams) {
-    if (tree.home(level - 1, child, stream.key, stream.owner) != tree.me()) continue;
-    const int32_t home = tree.home(level, node, stream.key, stream.owner);
-    if (home != tree.me()) b.recv(home, stream.to);
+    if (stream.highest == level - 1) b.recv(tree.home(level, node, stream.key, stream.owner), stream.to);
   }
   b.level(0);
 }

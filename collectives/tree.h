@@ -42,6 +42,8 @@ class Tree {
   /// The rank of a node that handles what is numbered so: `owner` if it is in the node (-1: nobody's), else one by `key`, so that keys that
   /// follow each other go to different ranks.
   [[nodiscard]] int32_t home(int32_t level, int32_t node, int32_t key, int32_t owner = -1) const;
+  /// The level up to which this rank is the home of its own nodes: whoever is a node's home is that of the child that it is in, too.
+  [[nodiscard]] int32_t highest_home(int32_t key, int32_t owner = -1) const;
   /// Of each child of this rank's own node.
   [[nodiscard]] std::vector<int32_t> homes(int32_t level, int32_t key, int32_t owner = -1) const;
 
@@ -66,9 +68,10 @@ class Tree {
 
 /// What is summed or told along the tree.
 struct Stream {
-  int32_t key = 0;     ///< for Tree::home
-  int32_t owner = -1;  ///< who has it, or is to have it; -1: nobody in particular
-  Chunk from, to;      ///< where this rank has it from, and where it shall be
+  int32_t key = 0;      ///< for Tree::home
+  int32_t owner = -1;   ///< who has it, or is to have it; -1: nobody in particular
+  int32_t highest = 0;  ///< level up to which this rank is its home (Tree::highest_home)
+  Chunk from, to;       ///< where this rank has it from, and where it shall be
 };
 
 /// What this rank holds of a stream that is summed: `from` until there is a sum in `to`.

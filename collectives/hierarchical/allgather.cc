@@ -18,8 +18,8 @@ void emit(const Shape& shape, Builder& b) {
   std::vector<Stream> blocks;
   for (int32_t position = 0; position < shape.group.size; ++position) {
     const Chunk from = position == tree.me() ? own : Chunk{};
-    blocks.push_back(
-        {.key = tree.key_of(position, shape.leaders), .owner = position, .from = from, .to = out[static_cast<size_t>(position)]});
+    const int32_t key = tree.key_of(position, shape.leaders), highest = tree.highest_home(key, position);
+    blocks.push_back({.key = key, .owner = position, .highest = highest, .from = from, .to = out[static_cast<size_t>(position)]});
   }
   // What crosses leaves first, since that takes longest.
   pipelined(

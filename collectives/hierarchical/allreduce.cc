@@ -26,10 +26,10 @@ void exchange_share(Builder& b, const Group& across, const Chunk& partial, const
 }
 
 void exchange(Builder& b, const Tree& tree, std::span<const Stream> shares) {
-  const int32_t sites = tree.top() - 1, own_site = tree.node(sites, tree.me());
+  const int32_t sites = tree.top() - 1;
   b.level(static_cast<uint8_t>(sites));
   for (const Stream& share : shares) {
-    if (tree.home(sites, own_site, share.key) != tree.me()) continue;
+    if (share.highest < sites) continue;
     const std::vector<int32_t> leaders = tree.homes(tree.top(), share.key);
     const Group across = {.ranks = leaders, .size = tree.own_children(tree.top()), .position = tree.own_child(tree.top())};
     exchange_share(b, across, held_of(b, share), share.to);
@@ -45,7 +45,10 @@ void emit(const Shape& shape, Builder& b) {
   const std::vector<Chunk> in = shares(b.in(0, b.cells()), static_cast<int32_t>(leaders * shape.segments));
   const std::vector<Chunk> out = shares(b.out(0, b.cells()), static_cast<int32_t>(leaders * shape.segments));
   std::vector<Stream> streams;
-  for (uint32_t at = 0; at < in.size(); ++at) streams.push_back({.key = static_cast<int32_t>(at % leaders), .from = in[at], .to = out[at]});
+  for (uint32_t at = 0; at < in.size(); ++at) {
+    const auto share = static_cast<int32_t>(at % leaders);
+    streams.push_back({.key = share, .highest = tree.highest_home(share), .from = in[at], .to = out[at]});
+  }
   const auto segment = [&](uint32_t at) { return std::span(streams).subspan(size_t{at} * leaders, leaders); };
   pipelined(
       shape.segments,

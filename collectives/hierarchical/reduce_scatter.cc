@@ -10,12 +10,11 @@ namespace {
 
 constexpr plan::Tunable kTunables[] = {{"segments", 1, 64}, {"leaders", 1, 64}};
 
-/// Whether this rank adds up elements of another rank's block.
-bool adds(const Tree& tree, int32_t position, uint32_t leaders) {
+/// The lowest level at which this rank's node has others, whose elements one of them adds up.
+int32_t lowest_sums(const Tree& tree) {
   int32_t level = 1;
   while (level < tree.top() && tree.own_children(level) == 1) ++level;
-  if (level == tree.top()) return false;
-  return tree.home(level, tree.node(level, tree.me()), tree.key_of(position, leaders), position) == tree.me();
+  return level;
 }
 
 void emit(const Shape& shape, Builder& b) {
@@ -25,16 +24,18 @@ void emit(const Shape& shape, Builder& b) {
   const Chunk& mine = in[static_cast<size_t>(tree.me())];
   const Chunk own = b.out(mine.begin, mine.end);
   if (shape.group.size == 1) place(b, own, mine);
+  const int32_t lowest = lowest_sums(tree);
   std::vector<Stream> blocks;
   for (int32_t position = 0; position < shape.group.size; ++position) {
     const Chunk& from = in[static_cast<size_t>(position)];
+    const int32_t key = tree.key_of(position, shape.leaders), highest = tree.highest_home(key, position);
     Chunk to;
     if (position == tree.me()) {
       to = own;
-    } else if (adds(tree, position, shape.leaders)) {
+    } else if (highest >= lowest) {
       to = b.scratch(from.begin, from.end);
     }
-    blocks.push_back({.key = tree.key_of(position, shape.leaders), .owner = position, .from = from, .to = to});
+    blocks.push_back({.key = key, .owner = position, .highest = highest, .from = from, .to = to});
   }
   pipelined(
       shape.segments, [&](uint32_t at) { add_up(b, tree, 1, segment_of(blocks, at)); },
