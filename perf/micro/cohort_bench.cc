@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of clustering: one assignment pass, Lloyd's iterations, and a whole update of a cohort, for many clients with 62 labels. `lloyd_iterations/1000000/2`
-// is 20 iterations of a million clients on two threads:
+// Speed of clustering: one assignment pass, Lloyd's iterations, and a whole update of a cohort, for many clients with 62 labels.
+// `lloyd_iterations/1000000/2` is 20 iterations of a million clients on two threads:
 //   cohort_bench --benchmark_filter=lloyd --benchmark_repetitions=5
 #include <benchmark/benchmark.h>
 
