@@ -30,7 +30,7 @@ struct GroupOptions {
 class GroupSum {
  public:
   /// `thc` and `masking` outlive it; `masking` may be null without noise.
-  GroupSum(GroupOptions options, const Masking* masking) : options_(std::move(options)), masking_(masking) {}
+  GroupSum(const GroupOptions& options, const Masking* masking) : options_(options), masking_(masking) {}
 
   /// Takes x and w in; contribution() is for Contributor::begin. `thc` and `chunk_elements` are those of the aggregator. invalid_argument:
   /// a weight out of range; masked: elements that are not finite, because masks would hide where they come from.
