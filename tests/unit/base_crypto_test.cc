@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/crypto.h"
+#include "base_hex.h"
 
 namespace isthmus {
 namespace {
@@ -15,16 +16,6 @@ const Crypto& crypto() {
   auto loaded = Crypto::load();
   EXPECT_TRUE(loaded.ok()) << loaded.status().text();
   return *loaded.value();
-}
-
-std::string hex(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : bytes) {
-    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
-    text += kDigits[std::to_integer<unsigned>(byte) & 15];
-  }
-  return text;
 }
 
 TEST(Crypto, HmacMatchesKnownAnswers) {

@@ -9,21 +9,12 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base_hex.h"
 
 namespace isthmus {
 namespace {
 
 const Masking& masking() { return *Masking::load().value(); }
-
-std::string hex(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : bytes) {
-    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
-    text += kDigits[std::to_integer<unsigned>(byte) & 15];
-  }
-  return text;
-}
 
 Secret filled(uint8_t value) {
   Secret secret;
