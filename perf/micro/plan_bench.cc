@@ -27,6 +27,7 @@ Shape shape_of(const Algorithm& algorithm, int32_t ranks) {
 /// Buildings of an eighth of the ranks each, and hosts of eight ranks.
 std::vector<int32_t> tree_of(int32_t ranks) {
   std::vector<int32_t> sites;
+  sites.reserve(2 * static_cast<size_t>(ranks));
   for (int32_t rank = 0; rank < ranks; ++rank) sites.push_back(8 * rank / ranks);
   for (int32_t rank = 0; rank < ranks; ++rank) sites.push_back(rank / 8);
   return sites;
