@@ -5,6 +5,8 @@
     ./dev bar V2        what probing says of the links, against how they were set
     ./dev bar V3        predicted times against measured ones
     ./dev bar V4        the plan's choices against the best of all algorithms, each measured (regret)
+    ./dev bar V5        links that change while a job runs: how soon it follows a new plan, and how good that is
+    ./dev bar V10       up to which rate of the link a codec pays, predicted and measured
 
 Other bars (V1, V8) are programs of tests/bars. Exit codes: 0 reached, 1 missed or something that must work does not, 2 the command line
 is wrong, 130 interrupted."""
@@ -14,7 +16,9 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -22,6 +26,7 @@ import tempfile
 import time
 from typing import Iterator
 
+import benches
 from compare import count_option, guarded, list_of, progress, report_option, write_report
 from contenders import Place
 from emulated import Broken, run_program, run_sweep
@@ -55,6 +60,10 @@ class Setting:
         return f"{self.layout} {self.rate_mbit} Mbit/s {self.delay_ms:g} ms"
 
 
+DRIFTS = (Setting("2x2", 200, 5), Setting("2x2", 50, 20))
+CHANGES_S, DRIFT_S = 8, 24  # when links change, and how long the job goes on
+CODEC, CODEC_STEPS = "thc:b=4", ("encode", "accumulate", "decode")
+CODEC_RATES_MBIT = (50, 100, 200, 400, 800, 1600, 3200)
 SETTINGS = [Setting("2x2", 200, 0), Setting("2x2", 200, 5), Setting("2x2", 100, 20), Setting("2x2", 800, 1), Setting("3x1", 200, 5)]
 
 
@@ -216,7 +225,99 @@ def regret(place: Place, options: argparse.Namespace) -> tuple[list[dict], bool]
     return rows, median <= 0.03 and p95 <= 0.15 and (not over_ring or max(over_ring) <= 1.1)
 
 
-BARS = {"V2": links, "V3": predictions, "V4": regret}
+def drift(place: Place, options: argparse.Namespace) -> tuple[list[dict], bool]:
+    """V5: links become four times as far and as slow while a job runs: its ranks follow a new plan within 64 calls or 5 s, whose calls take
+    at most 10 % longer than the best of all algorithms there; every result is right."""
+    before, after = DRIFTS
+    rows = []
+    for size in options.drift_sizes:
+        progress(f"{before.title} becomes {after.title}: allreduce of {size_text(size)}")
+        with tempfile.NamedTemporaryFile("w", suffix=".links") as script:
+            script.write(f"at {CHANGES_S}s: delay * {after.delay_ms:g}ms\nat {CHANGES_S}s: rate out:* {after.rate_mbit}Mbit\n")
+            script.flush()
+            text = run_program(place, before.layout, [*before.link, "--script", script.name],
+                               ["env", "ISTHMUS_PROBE=1", str(place.build / "perf/compare/compare_drift"), str(size), str(DRIFT_S)], LIMIT_S)
+        if text is None:
+            raise Broken("hosts cannot be made here; run as root")
+        calls = [json.loads(line) for line in text.splitlines() if line.startswith('{"call"')]
+        rows.append(drift_row(place, after, size, calls, options))
+    for row in rows:
+        progress("")
+        print(f"allreduce {size_text(row['size']):>6}: new plan {row['calls']} calls and {row['seconds']:.1f} s after the change, held up for "
+              f"{row['held_s']:.1f} s; {row['before_us']:.0f} us before, {row['between_us']:.0f} us until then, {row['after_us']:.0f} us with it; "
+              f"best {row['best']} {row['best_us']:.0f} us, regret {100 * row['regret']:.1f} % (bar 10 %){'' if row['good'] else '  MISS'}")
+    return rows, all(row["good"] for row in rows)
+
+
+def drift_row(place: Place, after: Setting, size: int, calls: list[dict], options: argparse.Namespace) -> dict:
+    usual_us = statistics.median(call["us"] for call in calls if call["at_s"] < CHANGES_S - 1)
+    changed = next((call for call in calls if call["at_s"] > CHANGES_S - 2 and call["us"] > 1.5 * usual_us), None)
+    planned = next((call for call in calls if changed and call["epoch"] > changed["epoch"]), None)
+    if changed is None or planned is None:
+        raise Broken(f"{len(calls)} calls, {'none became slower' if changed is None else 'no new plan'}")
+    # The first call with the new plan waited until it was made.
+    settled = [call["us"] for call in calls if call["call"] > planned["call"]]
+    between = [call["us"] for call in calls if changed["call"] <= call["call"] < planned["call"]]
+    choices = candidates(place, "allreduce", after.ranks)
+    narrowed = argparse.Namespace(sizes=[size], rounds=options.rounds, iterations=options.iterations)
+    times = {choice: statistics.median(by_size[size]) for choice, by_size in rounds_of(place, after, "allreduce", choices, narrowed).items()}
+    best = min(times, key=times.__getitem__)
+    after_us = statistics.median(settled)
+    waited = planned["call"] - changed["call"]
+    seconds = planned["at_s"] + planned["us"] / 1e6 - after_us / 1e6 - changed["at_s"]
+    regret = max(0.0, after_us / times[best] - 1)
+    return {"size": size, "calls": waited, "seconds": seconds, "held_s": (planned["us"] - after_us) / 1e6, "before_us": usual_us,
+            "between_us": statistics.median(between or [changed["us"]]), "after_us": after_us, "best": best, "best_us": times[best],
+            "regret": regret, "good": (waited <= 64 or seconds <= 5) and regret <= 0.10}
+
+
+def crossover(place: Place, options: argparse.Namespace) -> tuple[list[dict], bool]:
+    """V10: the rate of the link up to which a codec pays, as predicted from the profile of one rate, within 1.25 times of the rate at which calls
+    with and without it are measured to take equally long."""
+    base = Setting("2x1", CODEC_RATES_MBIT[len(CODEC_RATES_MBIT) // 2], 0)
+    kernels = benches.medians(place, "codec_bench", "^(encode|accumulate|decode)/g=127/")
+    codec = {name: max(4e9 / bench.ns_per_item for full, bench in kernels.items() if full.startswith(f"{name}/")) for name in CODEC_STEPS if kernels}
+    if not codec:
+        raise Broken("codec_bench is not built (Google Benchmark), so that nothing is known of the codec's speed")
+    rows = []
+    for size in options.codec_sizes:
+        with planned_job(place, base) as planned:
+            planned.profile["machine"]["codecs"] = [{"name": CODEC, **{f"{name}_bytes_per_s": int(rate) for name, rate in codec.items()}}]
+            planned.profile_file.write_text(json.dumps(planned.profile))
+            said = tool(place, "explain", "allreduce", str(size), "--layout", str(planned.layout), "--profile", str(planned.profile_file), "--codec", CODEC)
+        found = re.search(r"carry less than ([\d.e+]+) MB/s \(now ([\d.e+]+)\)", said)
+        predicted = base.rate_mbit * float(found[1]) / float(found[2]) if found else None
+        measured = measured_crossover(place, size, options)
+        good = predicted is not None and measured is not None and 1 / 1.25 <= predicted / measured <= 1.25
+        rows.append({"size": size, "predicted_mbit": predicted, "measured_mbit": measured, "good": good})
+        progress("")
+        shown = [f"{one:.0f} Mbit/s" if one else "none within the rates" for one in (predicted, measured)]
+        ratio = f", ratio {predicted / measured:.2f}" if predicted and measured else ""
+        print(f"allreduce {size_text(size):>6} through {CODEC}: pays up to {shown[0]} as predicted, {shown[1]} as measured{ratio} (bar 0.80 to 1.25)"
+              f"{'' if good else '  MISS'}", flush=True)
+    return rows, all(row["good"] for row in rows)
+
+
+def measured_crossover(place: Place, size: int, options: argparse.Namespace) -> float | None:
+    """Mbit/s at which the codec's calls take as long as exact ones: between the rates around it, linear in the logarithms."""
+    before: tuple[float, float] | None = None
+    for rate in CODEC_RATES_MBIT:
+        progress(f"2 hosts at {rate} Mbit/s: allreduce of {size_text(size)} through {CODEC}")
+        run = run_sweep(place, "2x1", ["--rate", f"{rate}M"], ["all_reduce_perf", "-b", str(size), "-e", str(size), "-n", str(8 * options.rounds), "-w", "4",
+                                                               "-c", "0", "-I", "1", "--codec", CODEC], LIMIT_S)
+        if isinstance(run, str):
+            raise Broken(run)
+        halves = [run.row[f"{half}_per_iter"] for half in ("out_of_place", "in_place")]
+        exact, coded = (statistics.median(us for half in halves for us in half[name]) for name in ("exact_times_us", "times_us"))
+        gain = math.log(exact / coded)
+        if before is not None and gain <= 0 < before[1]:
+            share = before[1] / (before[1] - gain)
+            return math.exp(before[0] + share * (math.log(rate) - before[0]))
+        before = (math.log(rate), gain)
+    return None
+
+
+BARS = {"V2": links, "V3": predictions, "V4": regret, "V5": drift, "V10": crossover}
 
 
 def setting_option(word: str) -> Setting:
@@ -235,6 +336,10 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--collectives", type=list_of(str), default=list(SWEEPS), help="(all six)")
     parser.add_argument("--sizes", type=list_of(parse_size), default=[parse_size(text) for text in ("1K", "32K", "1M", "32M")],
                         help="each the same multiple of the one before (1K,32K,1M,32M)")
+    parser.add_argument("--drift-sizes", type=list_of(parse_size), default=[parse_size(text) for text in ("16K", "256K", "1M")],
+                        help="of V5 (16K,256K,1M)")
+    parser.add_argument("--codec-sizes", type=list_of(parse_size), default=[parse_size(text) for text in ("16K", "32K", "64K")],
+                        help="of V10 (16K,32K,64K)")
     parser.add_argument("--rounds", type=count_option, default=7)
     parser.add_argument("--iterations", type=count_option, default=3)
     parser.add_argument("--json", type=report_option, metavar="FILE", help="'-' for standard output")

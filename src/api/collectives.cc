@@ -93,7 +93,7 @@ Status call(Library& library, Arguments& arguments) {
     group.calls.add(*communicator, arguments.request, stream);
     return {};
   }
-  if (stream == 0 && arguments.request.collective != Collective::sendrecv) {
+  if (stream == 0 && arguments.request.collective != Collective::sendrecv && communicator->may_begin()) {
     return call_at_once(library, lock, arguments.request, *communicator);
   }
   comm::Group alone;

@@ -235,7 +235,7 @@ Status complete_splits(Library& library, exec::Driver::Lock& lock, PendingSetup&
       return started;
     }
   }
-  launch->submit(lock->engine());
+  lock->begin(*launch);
   const exec::Launch& exchanged = *launch;
   library.driver().wait(lock, [&exchanged] { return exchanged.done(); });
   const Status status = launch->status();

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "api/names.h"
-#include "comm/survey.h"
+#include "comm/drift.h"
 #include "kernels/reduce.h"
 
 namespace isthmus::api {
@@ -57,7 +57,7 @@ Status run_surveys(Library& library, exec::Driver::Lock& lock, std::vector<Joine
     if (!comm::wants_survey(*joined[i].communicator)) continue;
     comm::Survey::Premises premises;
     if (joined[i].communicator->rank() == 0) premises = premises_of(lock->settings());
-    surveys[i] = std::make_unique<comm::Survey>(library.context(lock), *joined[i].communicator, premises, Driver::now());
+    surveys[i] = std::make_unique<comm::Survey>(*joined[i].communicator, premises, Driver::now());
   }
   const auto all_over = [&surveys] {
     const TimeNs now = Driver::now();
@@ -82,7 +82,10 @@ Status run_surveys(Library& library, exec::Driver::Lock& lock, std::vector<Joine
                                     limit / kSecondNs));
       joined[i].communicator->fail(status);
     }
-    if (status.ok()) continue;
+    if (status.ok()) {
+      comm::follow_survey(library.context(lock), *joined[i].communicator, *surveys[i], Driver::now());
+      continue;
+    }
     joined[i].communicator.reset();  // before the survey, whose calls it ends
     if (first.ok()) first = status;
   }

@@ -40,6 +40,8 @@ struct Settings {
   std::string plan_file;
   bool probe = false;
   TimeNs probe_budget_ns = 2 * kSecondNs;
+  uint32_t drift_percent = 20;  ///< 0: links are not measured again
+  TimeNs drift_interval_ns = 30 * kSecondNs;
   bool deterministic = false;
   bool check_plans = false;
   // compression

@@ -81,6 +81,13 @@ Status tcp_streams(std::string_view text, Settings& settings, Notes&) {
   return {};
 }
 
+Status drift_percent(std::string_view text, Settings& settings, Notes&) {
+  const auto percent = parse_unsigned(text, 1000);
+  if (!percent.ok() || (*percent > 0 && *percent < 5)) return invalid_argument("a number of percent from 5 to 1000 is accepted, or 0");
+  settings.drift_percent = static_cast<uint32_t>(*percent);
+  return {};
+}
+
 Status debug(std::string_view text, Settings& settings, Notes&) {
   if (!text.empty()) ISTHMUS_TRY(parse_log_level(text).status());
   settings.debug = upper(text);
@@ -249,6 +256,13 @@ constexpr std::array kDefinitions = {
                       "How long measuring may take; what does not fit is left out. The first look at each kind of link, some ten messages, "
                       "is always taken. 0: as ISTHMUS_PROBE=0.",
                       duration<&Settings::probe_budget_ns>},
+    SettingDefinition{"ISTHMUS_DRIFT", "", "20",
+                      "By how many percent the collectives of a communicator that was measured (ISTHMUS_PROBE) must take longer than "
+                      "predicted, or the prediction longer than they, for a while, for all its ranks to measure and plan again. 0: never.",
+                      drift_percent},
+    SettingDefinition{"ISTHMUS_DRIFT_INTERVAL", "", "30s",
+                      "How long at least between one such measuring and the next; twice as long after each that has found nothing new.",
+                      duration<&Settings::drift_interval_ns>},
     SettingDefinition{"ISTHMUS_DETERMINISTIC", "", "0",
                       "Choose algorithms by size, ranks and topology only, never by measurement: switches ISTHMUS_PROBE off.",
                       yes_or_no<&Settings::deterministic>},

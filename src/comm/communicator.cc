@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "comm/drift.h"
 #include "plan/send_recv.h"
 #include "topology/planner/plan_file.h"
 
@@ -56,6 +57,7 @@ Communicator::~Communicator() { close(); }
 
 void Communicator::close() {
   if (closed()) return;
+  drift_.reset();
   endpoint_->observer = nullptr;
   if (membership_.messenger != nullptr) membership_.messenger->unsubscribe(*this);
   membership_.messenger.reset();
@@ -112,6 +114,7 @@ void Communicator::notify(int32_t to, Notice notice, std::span<const std::byte> 
 void Communicator::on_failed(const Status& why) {
   process_.log().info(Subsystem::coll, "communicator {:#x} rank {} failed: {}", membership_.id, rank(), why.text());
   if (!std::exchange(told_, true)) tell_others(why);
+  if (drift_ != nullptr) drift_->on_failed(why);
 }
 
 void Communicator::tell_others(const Status& why) {
@@ -136,6 +139,7 @@ void Communicator::on_message(int32_t from, std::span<const std::byte> body) {
   Reader reader(body);
   const auto notice = static_cast<Notice>(reader.u8());
   if (notice == Notice::account) return agreement_.on_account(from, reader.bytes(reader.remaining()));
+  if (notice == Notice::drift) return drift_ == nullptr ? void() : drift_->on_message(from, reader.bytes(reader.remaining()));
   if (notice == Notice::standstill) return standstill_.on_message(from, reader.bytes(reader.remaining()));
   const uint8_t code = reader.u8();
   const int32_t origin = reader.i32();
@@ -276,10 +280,14 @@ Result<exec::Call*> Communicator::form(const Request& request) {
   return &manner.call;
 }
 
+uint64_t Communicator::larger_buffer_bytes(Collective collective, DataType type, uint64_t count) const {
+  const Extent extent = extent_of(collective, static_cast<uint64_t>(ranks()));
+  return count * size_of(type) * std::max(extent.in, extent.out);
+}
+
 // Chooses the algorithm, gets the plan.
 Status Communicator::plan_call(const Request& request, int32_t root, exec::Call& call) {
-  const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
-  const uint64_t bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out);
+  const uint64_t bytes = larger_buffer_bytes(request.collective, request.type, request.count);
   ISTHMUS_ASSIGN(const collectives::Decision decision, choices_.decide(request.collective, bytes));
   say_once(request.collective, decision);
   const collectives::Choice& choice = decision.choice;
@@ -312,6 +320,7 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
   call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).add(choice.leaders).value();
   call.kind_key = call.signature.kind_key(membership_.id, call.plan_tag);
   call.how = choice.algorithm->name;
+  call.choices = choices_number_;
   call.scale_in = request.op.scaled;
   call.program = std::move(program);
   return {};
@@ -319,6 +328,7 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
 
 void Communicator::follow(collectives::Choices choices, std::string plan) {
   choices_ = std::move(choices);
+  ++choices_number_;
   plan_ = std::move(plan);
   manners_ = {};
   said_.clear();
@@ -333,13 +343,12 @@ void Communicator::say_once(Collective collective, const collectives::Decision& 
 }
 
 Result<CodecWish> Communicator::wish_of(const Request& request) {
-  const Extent extent = extent_of(request.collective, static_cast<uint64_t>(ranks()));
   return compression_.decide(request.wish != nullptr ? *request.wish : CodecWish(),
                              {.collective = request.collective,
                               .type = request.type,
                               .op = request.op.op,
                               .scaled = request.op.scaled,
-                              .bytes = request.count * size_of(request.type) * std::max(extent.in, extent.out)},
+                              .bytes = larger_buffer_bytes(request.collective, request.type, request.count)},
                              process_.log());
 }
 

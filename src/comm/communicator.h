@@ -24,6 +24,8 @@
 
 namespace isthmus::comm {
 
+class Drift;
+
 /// The operator of a reducing call: a plain one, or PreMulSum with this rank's scalar.
 struct Operator {
   ReduceOp op = ReduceOp::sum;
@@ -88,6 +90,19 @@ class Communicator final : private exec::Observer, private Listener {
   /// Chooses otherwise from the next call on: to be called on all ranks between the same calls. `plan`: the text that says so, for users.
   void follow(collectives::Choices choices, std::string plan);
   void remember_profile(std::string profile) { profile_ = std::move(profile); }
+  /// Where its ranks are, by rank, which nobody has named: to be called on all ranks between the same calls.
+  void take_sites(std::span<const int32_t> sites);
+  /// From now on calls are watched, and wait where all ranks are about to choose otherwise.
+  void watch_drift(std::unique_ptr<Drift> drift);
+  /// Whether begin() may be called now; otherwise the call goes into a launch.
+  [[nodiscard]] bool may_begin() const { return drift_ == nullptr || admitted(); }
+  // For Drift.
+  void tell_of_drift(int32_t to, std::span<const std::byte> body) { notify(to, Notice::drift, body); }
+  /// Of the next collective. The communicator must not be closed.
+  [[nodiscard]] uint32_t next_number() const { return endpoint_->lane(wire::CallClass::collective).next_sequence; }
+  [[nodiscard]] bool collectives_idle() const {
+    return !endpoint_->quick && endpoint_->lane(wire::CallClass::collective).active == nullptr;
+  }
   /// What it follows, and what was measured between its ranks, as JSON; "": nothing.
   [[nodiscard]] const std::string& plan_text() const { return plan_; }
   [[nodiscard]] const std::string& profile_text() const { return profile_; }
@@ -124,12 +139,14 @@ class Communicator final : private exec::Observer, private Listener {
 
  private:
   /// What ranks tell each other beside calls.
-  enum class Notice : uint8_t { failed = 1, account = 2, standstill = 3 };
+  enum class Notice : uint8_t { failed = 1, account = 2, standstill = 3, drift = 4 };
 
   // exec::Observer
   void on_failed(const Status& why) override;
   void on_suspect(int32_t rank, wire::CallClass call_class, uint32_t number) override { agreement_.on_suspect(rank, call_class, number); }
   void on_submitted() override { agreement_.on_submitted(); }
+  bool admits(exec::Call& call) override;
+  void on_ended(const exec::Run& run, TimeNs took_ns) override;
   void on_stalled(const exec::Run& run) override;
   void on_late(const exec::Run& run) override;
   std::string answers(const exec::Run& run) override { return standstill_.answers(run); }
@@ -157,6 +174,10 @@ class Communicator final : private exec::Observer, private Listener {
   static uint64_t rest_of(const Request& request);
   static void fill(const Request& request, exec::Call& call);
   Status plan_call(const Request& request, int32_t root, exec::Call& call);
+  /// The call was planned by choices that are no longer these.
+  Status plan_anew(exec::Call& call);
+  [[nodiscard]] bool admitted() const;
+  [[nodiscard]] uint64_t larger_buffer_bytes(Collective collective, DataType type, uint64_t count) const;
   /// Logs who chose what, when that is used for the first time.
   void say_once(Collective collective, const collectives::Decision& decision);
   Status plan_compressed(const Request& request, const CodecWish& wish, exec::Call& call);
@@ -177,7 +198,8 @@ class Communicator final : private exec::Observer, private Listener {
 
   exec::Process& process_;
   collectives::Choices choices_;
-  std::string plan_, profile_;  ///< as users may ask for them
+  uint32_t choices_number_ = 0;  ///< goes up with follow()
+  std::string plan_, profile_;   ///< as users may ask for them
   Compression compression_;
   Membership membership_;
   exec::Endpoint* endpoint_;  ///< null once closed
@@ -191,6 +213,7 @@ class Communicator final : private exec::Observer, private Listener {
   uint64_t splits_ = 0;
   int next_operator_ = kFirstOperator;
   std::unordered_map<int, UserOperator> operators_;
+  std::unique_ptr<Drift> drift_;  ///< null: none is watched for
 };
 
 }  // namespace isthmus::comm

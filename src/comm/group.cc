@@ -48,7 +48,7 @@ Result<std::unique_ptr<exec::Launch>> Group::launch(exec::Process& process) {
     if (queue == nullptr) return invalid_argument(fmt::format("stream {:#x} is not a stream of isthmusStreamCreate", stream));
     queue->push(std::move(launch));
   }
-  if (waited) waited->submit(process.engine());
+  if (waited) process.begin(*waited);
   return waited;
 }
 

@@ -68,6 +68,12 @@ topology::Layout layout_of(const Membership& membership) {
   return layout;
 }
 
+void find_sites(Membership& membership) {
+  const topology::Layout layout = layout_of(membership);
+  membership.sites = layout.count(topology::Level::building) > 1 ? layout.sites() : std::vector<int32_t>();
+  membership.divisions = layout.divisions();
+}
+
 void follow_plan(const Context& context, Communicator& communicator, const topology::PlanFile& plan) {
   const Membership& membership = communicator.membership();
   communicator.follow(context.selector.narrow(membership.reach, membership.ranks, membership.divisions, plan.ranges()), to_json(plan));
@@ -78,9 +84,7 @@ void follow_plan(const Context& context, Communicator& communicator, const topol
 Result<std::unique_ptr<Communicator>> open_communicator(const Context& context, Membership membership) {
   exec::Process& process = context.process;
   membership.reach = reach_of(membership);
-  const topology::Layout layout = layout_of(membership);
-  if (layout.count(topology::Level::building) > 1) membership.sites = layout.sites();
-  membership.divisions = layout.divisions();
+  find_sites(membership);
   ISTHMUS_ASSIGN(Compression compression,
                  Compression::make(process.settings().compression, process.settings().compression_required, process.codecs(),
                                    membership.ranks, membership.name, !membership.sites.empty()));

@@ -25,6 +25,8 @@ Result<std::vector<std::unique_ptr<Communicator>>> create_local(const Context& c
 
 /// Where the ranks are, as far as their cards tell.
 topology::Layout layout_of(const Membership& membership);
+/// Sites and divisions, from the ranks' cards.
+void find_sites(Membership& membership);
 
 /// From its next call on the communicator goes by the plan, after the user's rules and before the built-in ones.
 void follow_plan(const Context& context, Communicator& communicator, const topology::PlanFile& plan);

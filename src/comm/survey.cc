@@ -19,6 +19,11 @@ uint64_t largest_message(const topology::SurveyPlan& plan) {
   return most;
 }
 
+bool no_site_is_named(const Membership& membership) {
+  return std::all_of(membership.cards.begin(), membership.cards.end(),
+                     [](const exec::ProcessCard& card) { return card.region.empty() && card.site.empty() && card.zone.empty(); });
+}
+
 }  // namespace
 
 bool wants_survey(const Communicator& communicator) {
@@ -36,8 +41,11 @@ bool wants_survey(const Communicator& communicator) {
   return false;
 }
 
-Survey::Survey(const Context& context, Communicator& communicator, const Premises& premises, TimeNs now)
-    : context_(context), communicator_(communicator), premises_(premises), began_ns_(now), plan_(layout_of(communicator.membership())) {
+Survey::Survey(Communicator& communicator, const Premises& premises, TimeNs now)
+    : communicator_(communicator),
+      premises_(premises),
+      began_ns_(now),
+      plan_(layout_of(communicator.membership()), no_site_is_named(communicator.membership())) {
   begin_phase();
 }
 
@@ -179,7 +187,7 @@ Status Survey::agree(TimeNs now) {
 Status Survey::begin_plan() {
   stage_ = Stage::length;
   if (communicator_.rank() == 0) {
-    const auto scene = topology::Scene::make(plan_.layout(), plan_.profile());
+    const auto scene = topology::Scene::make(plan_.layout(), profile());
     const auto file = scene.ok() ? topology::make_plan_file(*scene, {}) : Result<topology::PlanFile>(scene.status());
     if (file.ok()) text_ = to_json(*file);
     if (!file.ok())
@@ -192,17 +200,23 @@ Status Survey::begin_plan() {
 
 void Survey::take_plan() {
   std::vector<std::string> warnings;
-  const auto plan = topology::parse_plan_file(text_, warnings);
+  auto plan = topology::parse_plan_file(text_, warnings);
   if (!plan.ok()) return give_up(plan.status());
-  follow_plan(context_, communicator_, *plan);
-  communicator_.remember_profile(to_json(plan_.profile()));
+  outcome_ = Outcome{.profile = profile(), .plan = std::move(*plan), .sites = plan_.found_sites()};
   stage_ = Stage::over;
+}
+
+topology::Profile Survey::profile() const {
+  topology::Profile profile = plan_.profile();
+  profile.epoch = premises_.epoch;
+  return profile;
 }
 
 void Survey::give_up(const Status& why) {
   stage_ = Stage::over;
-  communicator_.process().log().warn("communicator {:#x}: what lies between its ranks was not measured, the built-in rules stay: {}",
-                                     communicator_.membership().id, why.text());
+  communicator_.process().log().warn(
+      "communicator {:#x}: no plan comes of what was measured between its ranks, so the rules stay as they are: {}",
+      communicator_.membership().id, why.text());
 }
 
 Status Survey::submit(std::span<const Request> transfers) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what lies between a new communicator's ranks, and has all of them follow a plan made from it. A state machine that is polled
+// Measures what lies between a communicator's ranks, and gives all of them a plan made from it. A state machine that is polled
 // beside the process: it makes calls on the communicator as a user would, the same number on all ranks, and takes their time by the
-// polls' clock. Rank 0 plans and sends the plan's text, so nobody plans by numbers of its own. Called by api/ under the driver's lock,
-// and by the simulator. Fails only where the communicator does; where no plan comes of it the communicator's rules stay, on all ranks.
+// polls' clock. Rank 0 plans and sends the plan's text, so nobody plans by numbers of its own. Called under the driver's lock by api/, for
+// new communicators, and by drift.h, for a shadow of one whose links have changed; and by the simulator. Fails only where the communicator
+// does; where no plan comes of it, that is so on all ranks.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,16 +26,25 @@ class Survey {
     TimeNs budget_ns = 2 * kSecondNs;
     int64_t wall_clock_s = 0;                               ///< since 1970
     uint64_t reduce_bytes_per_s = 0, copy_bytes_per_s = 0;  ///< 0: not measured
+    uint64_t epoch = 1;                                     ///< of the profile that comes of it; the same on all ranks
+  };
+  struct Outcome {
+    topology::Profile profile;
+    topology::PlanFile plan;
+    std::vector<int32_t> sites;  ///< by rank, as round trips tell; empty: others say where the ranks are
   };
 
   /// Must outlive the communicator unless it is over: calls under way refer to it.
-  Survey(const Context& context, Communicator& communicator, const Premises& premises, TimeNs now);
+  Survey(Communicator& communicator, const Premises& premises, TimeNs now);
 
   /// Goes on as far as it can without waiting.
   void poll(TimeNs now);
   [[nodiscard]] bool over() const { return stage_ == Stage::over; }
   /// Once it is over: why the communicator has failed, or ok.
   [[nodiscard]] const Status& status() const { return status_; }
+  /// Likewise: what to follow, the same on all ranks; nothing where no plan came of it.
+  [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
+  [[nodiscard]] const Premises& premises() const { return premises_; }
 
  private:
   enum class Stage : uint8_t { experiments, agreement, length, text, over };
@@ -51,12 +61,12 @@ class Survey {
 
   Status submit(std::span<const Request> transfers);
   Status submit(Request request);
+  [[nodiscard]] topology::Profile profile() const;
   [[nodiscard]] const topology::Experiment& current() const { return plan_.experiments()[at_]; }
   [[nodiscard]] bool mine(const topology::Experiment& one) const {
     return one.from == communicator_.rank() || one.to == communicator_.rank();
   }
 
-  Context context_;
   Communicator& communicator_;
   Premises premises_;
   TimeNs began_ns_;
@@ -73,6 +83,7 @@ class Survey {
   std::vector<std::byte> source_, sink_;  ///< of messages, whose contents do not matter
   uint64_t length_ = 0;                   ///< of the plan's text; 0: there is none
   std::string text_;
+  std::optional<Outcome> outcome_;
 };
 
 }  // namespace isthmus::comm

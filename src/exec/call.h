@@ -91,6 +91,8 @@ struct Call {
   std::span<const uint64_t> user_bytes;
   std::span<const Signature> user_signatures;
   Ticket* ticket = nullptr;
+  /// By which of its submitter's choices the call was planned.
+  uint32_t choices = 0;
   /// Whoever waits for the call and makes no other before it has ended; null: nobody (it is on a stream).
   const void* caller = nullptr;
 

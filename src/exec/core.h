@@ -57,6 +57,8 @@ struct Core {
   TimeNs now = 0;
   /// For measuring how fast memory is read, never for deciding what happens when; null where time is virtual.
   TimeNs (*stopwatch)() = nullptr;
+  /// Where the time of the latest poll is not exact enough.
+  [[nodiscard]] TimeNs exact_now() const { return stopwatch == nullptr ? now : stopwatch(); }
 };
 
 }  // namespace isthmus::exec

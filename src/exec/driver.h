@@ -19,14 +19,6 @@
 
 namespace isthmus::exec {
 
-/// Anything else that wants to be polled with the Process (communicator set-up, control links).
-class Pollable {
- public:
-  virtual ~Pollable() = default;
-  virtual bool poll(TimeNs now) = 0;
-  virtual void waits(std::vector<transport::Wait>& waits) = 0;
-};
-
 class Driver {
  public:
   explicit Driver(std::unique_ptr<Process> process);

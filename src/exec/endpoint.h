@@ -47,6 +47,10 @@ class Observer {
   virtual void on_suspect(int32_t rank, wire::CallClass call_class, uint32_t number) = 0;
   /// A call was submitted and is in the history.
   virtual void on_submitted() = 0;
+  /// Whether the call, a collective, may begin now; if not, it is to be asked for again after a poll. May have it planned anew.
+  virtual bool admits(Call&) { return true; }
+  /// The run, of an endpoint that is `timed`, has ended well.
+  virtual void on_ended(const Run&, TimeNs /*took_ns*/) {}
   /// The run has waited for a while with nothing arriving.
   virtual void on_stalled(const Run& run) = 0;
   /// The run will be warned about shortly: time to ask the others.
@@ -119,6 +123,7 @@ struct Endpoint {
   Status failure;             ///< once set, every call on this endpoint returns it
   Status condemned;           ///< a rank has died: becomes the failure once the calls under way have ended, or have waited a moment
   Observer* observer = nullptr;
+  bool timed = false;  ///< the observer wants to know how long calls take
   static constexpr size_t kHistory = 64;
   std::array<CallRecord, kHistory> history;  ///< a ring of the latest calls
   uint64_t recorded = 0;                     ///< calls ever recorded

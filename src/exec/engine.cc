@@ -290,6 +290,8 @@ bool Engine::retire_finished() {
     Lane& lane = endpoint.lane(run->call_class());
     const Status status = run->status();
     if (!status.ok() && endpoint.failure.ok()) explain(endpoint, status);
+    if (endpoint.timed && status.ok() && endpoint.observer != nullptr)
+      endpoint.observer->on_ended(*run, core_.exact_now() - run->timed_from_ns());
     if (lane.active == run) lane.active = nullptr;
     if (run->call_class() == wire::CallClass::collective) drop_early(endpoint, run->signature().sequence);
     core_.recorder.end(run->record_number(), core_.now, status.code());

@@ -11,10 +11,18 @@ Launch::Item& Launch::add() {
   return *items_[used_++];
 }
 
-void Launch::submit(Engine& engine) {
+bool Launch::submit(Engine& engine) {
   submitted_ = true;
+  bool any = used_ == 0;
   for (size_t i = 0; i < used_; ++i) {
     Item& item = *items_[i];
+    if (item.begun) continue;
+    Observer* const observer = item.endpoint == nullptr ? nullptr : item.endpoint->observer;
+    if (observer != nullptr && item.call.call_class() == wire::CallClass::collective && !observer->admits(item.call)) {
+      submitted_ = false;
+      continue;
+    }
+    any = item.begun = true;
     item.call.user_buffers = item.user_buffers;
     item.call.user_bytes = item.user_bytes;
     item.call.user_signatures = item.user_signatures;
@@ -28,6 +36,7 @@ void Launch::submit(Engine& engine) {
       item.ticket.done = true;
     }
   }
+  return any;
 }
 
 bool Launch::done() const {
@@ -44,13 +53,13 @@ Status Launch::status() const {
 
 bool Launch::awaits(const Endpoint& endpoint) const {
   return std::any_of(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(used_),
-                     [&](const auto& item) { return item->endpoint == &endpoint && !(submitted_ && item->ticket.done); });
+                     [&](const auto& item) { return item->endpoint == &endpoint && !(item->begun && item->ticket.done); });
 }
 
 void Launch::withdraw(const Endpoint& endpoint, const Status& why) {
-  for (size_t i = 0; i < used_ && !submitted_; ++i) {
+  for (size_t i = 0; i < used_; ++i) {
     Item& item = *items_[i];
-    if (item.endpoint != &endpoint) continue;
+    if (item.endpoint != &endpoint || item.begun) continue;
     item.endpoint = nullptr;
     item.ticket.status = why;
   }
@@ -62,6 +71,7 @@ void Launch::clear() {
     item.endpoint = nullptr;
     item.call = Call{};
     item.ticket = Ticket{};
+    item.begun = false;
     item.user_buffers.clear();
     item.user_bytes.clear();
     item.user_signatures.clear();
@@ -86,8 +96,7 @@ bool Stream::poll(Engine& engine, std::vector<std::unique_ptr<Launch>>& spare) {
   while (!queue_.empty()) {
     Launch& head = *queue_.front();
     if (!head.submitted()) {
-      head.submit(engine);
-      changed = true;
+      changed |= head.submit(engine);
     }
     if (!head.done()) break;
     if (status_.ok()) status_ = head.status();

@@ -23,6 +23,7 @@ class Launch {
     Endpoint* endpoint = nullptr;  ///< null: withdrawn
     Call call;
     Ticket ticket;
+    bool begun = false;
     std::vector<std::byte*> user_buffers;
     std::vector<uint64_t> user_bytes;
     std::vector<Signature> user_signatures;
@@ -31,10 +32,12 @@ class Launch {
   /// A fresh item at the end (valid until the next add).
   Item& add();
   [[nodiscard]] bool empty() const { return used_ == 0; }
-  /// Begins every call, in order. A call that cannot begin fails its endpoint, so that nobody waits for it.
-  void submit(Engine& engine);
+  /// Begins every call that has not begun, in order, but for those that their communicator holds back. A call that cannot begin fails its
+  /// endpoint, so that nobody waits for it. True if anything has begun.
+  bool submit(Engine& engine);
   /// Nobody waits for it.
   void put_on_stream() { on_stream_ = true; }
+  /// All calls have begun.
   [[nodiscard]] bool submitted() const { return submitted_; }
   [[nodiscard]] bool done() const;
   /// The first failure among the calls; meaningful once done().

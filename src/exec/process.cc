@@ -142,7 +142,13 @@ std::unique_ptr<Launch> Process::take_launch() {
   return launch;
 }
 
+void Process::begin(Launch& launch) {
+  launch.submit(engine_);
+  if (!launch.submitted()) held_launches_.push_back(&launch);
+}
+
 void Process::give_launch(std::unique_ptr<Launch> launch) {
+  std::erase(held_launches_, launch.get());
   launch->clear();
   spare_launches_.push_back(std::move(launch));
 }
@@ -172,6 +178,9 @@ void Process::withdraw(const Endpoint& endpoint, const Status& why) {
 
 bool Process::poll(TimeNs now) {
   bool moved = engine_.poll(now);
+  for (Polled* polled : polled_) moved |= polled->poll(now);
+  for (Launch* launch : held_launches_) moved |= launch->submit(engine_);
+  std::erase_if(held_launches_, [](const Launch* launch) { return launch->submitted(); });
   for (auto& [handle, stream] : streams_) moved |= stream->poll(engine_, spare_launches_);
   if (trace_ != nullptr && trace_->waiting() >= kTraceBatch) write_trace();
   return moved;

@@ -35,6 +35,14 @@ struct Identity {
   unsigned cpu_quota = UINT32_MAX;  ///< how many of them it may use at a time
 };
 
+/// Whatever is polled with a process.
+class Polled {
+ public:
+  virtual ~Polled() = default;
+  /// True if anything happened.
+  virtual bool poll(TimeNs now) = 0;
+};
+
 class Process {
  public:
   /// `network` must outlive the process; null: other hosts cannot be reached.
@@ -81,6 +89,11 @@ class Process {
   /// An empty launch, with the memory of an earlier one.
   [[nodiscard]] std::unique_ptr<Launch> take_launch();
   void give_launch(std::unique_ptr<Launch> launch);
+  /// Begins its calls, those that are held back as soon as they may. It must stay until it is done, or is given back.
+  void begin(Launch& launch);
+
+  void add_polled(Polled& polled) { polled_.push_back(&polled); }
+  void remove_polled(const Polled& polled) { std::erase(polled_, &polled); }
 
   /// Host streams, by handle number. Handles are never reused.
   uint64_t create_stream();
@@ -129,6 +142,8 @@ class Process {
   };
   std::vector<KnownPeer> peers_;  ///< by PeerId; 0 is this process
   std::vector<std::unique_ptr<Launch>> spare_launches_;
+  std::vector<Launch*> held_launches_;  ///< not all of their calls have begun
+  std::vector<Polled*> polled_;
   std::unordered_map<uint64_t, std::unique_ptr<Stream>> streams_;
   uint64_t next_stream_;
   bool may_spin_ = true;  ///< in every communicator so far there was a CPU for every rank of this host

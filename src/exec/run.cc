@@ -106,6 +106,7 @@ void Run::reset_steps() {
   if (core_.trace != nullptr) [[unlikely]]
     trace_start();
   started_ns_ = last_traffic_ns_ = core_.now;
+  if (endpoint_->timed) timed_from_ns_ = core_.exact_now();
   remaining_ = static_cast<uint32_t>(program_->plan.steps.size());
   pending_.assign(program_->pending.begin(), program_->pending.end());
   ready_.clear();

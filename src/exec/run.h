@@ -77,6 +77,8 @@ class Run {
   /// Changes whenever the run is emptied, so that tokens and queued work of an earlier call are told apart.
   [[nodiscard]] uint16_t generation() const { return generation_; }
   [[nodiscard]] TimeNs started_ns() const { return started_ns_; }
+  /// The same exactly, if its endpoint is timed.
+  [[nodiscard]] TimeNs timed_from_ns() const { return timed_from_ns_; }
   /// The first watch after the start sets the clock: submitting knows no time.
   void stamp(TimeNs now) {
     if (std::exchange(stamped_, true)) return;
@@ -270,7 +272,7 @@ class Run {
   TimeNs suspect_since_ns_ = 0;
   int32_t suspect_rank_ = -1;
   uint16_t generation_ = 0;
-  TimeNs started_ns_ = 0, last_traffic_ns_ = 0;
+  TimeNs started_ns_ = 0, last_traffic_ns_ = 0, timed_from_ns_ = 0;
 
   Buffers buffers_;
   std::vector<uint64_t> user_keys_;  ///< send_recv: key per region

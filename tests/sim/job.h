@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "collectives/select.h"
+#include "comm/drift.h"
 #include "comm/join.h"
 #include "comm/setup.h"
-#include "comm/survey.h"
 #include "transport/sim/world.h"
 
 namespace isthmus::sim_test {
@@ -127,12 +127,11 @@ class Job {
   void begin_surveys(const comm::Survey::Premises& premises) {
     for (Rank& rank : ranks_) {
       ASSERT_TRUE(comm::wants_survey(*rank.communicator));
-      rank.survey = std::make_unique<comm::Survey>(comm::Context{.process = *rank.process, .selector = *selector_}, *rank.communicator,
-                                                   premises, world.now());
+      rank.survey = std::make_unique<comm::Survey>(*rank.communicator, premises, world.now());
     }
   }
   bool run_surveys(TimeNs limit_ns = 120 * kSecondNs) {
-    return run_until(
+    const bool over = run_until(
         [this] {
           for (const Rank& rank : ranks_) {
             if (world.runs(rank.host) && !rank.survey->over()) return false;
@@ -140,6 +139,11 @@ class Job {
           return true;
         },
         limit_ns);
+    for (Rank& rank : ranks_) {
+      if (!world.runs(rank.host) || !rank.survey->over() || !rank.survey->status().ok()) continue;
+      comm::follow_survey({.process = *rank.process, .selector = *selector_}, *rank.communicator, *rank.survey, world.now());
+    }
+    return over;
   }
 
   /// Begins a call on one rank; its outcome is in launch(rank).
@@ -148,7 +152,7 @@ class Job {
     ranks_[rank].launch = std::make_unique<exec::Launch>();
     const Status added = ranks_[rank].communicator->add(request, *ranks_[rank].launch);
     ASSERT_TRUE(added.ok()) << added.text();
-    ranks_[rank].launch->submit(ranks_[rank].process->engine());
+    ranks_[rank].process->begin(*ranks_[rank].launch);
   }
 
   /// Steps the world and polls everybody until `done` or the (virtual) limit.

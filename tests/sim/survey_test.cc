@@ -182,6 +182,34 @@ TEST(SimSurvey, RankThatDiesEndsIt) {
   }
 }
 
+// Nobody says where hosts are, but their round trips do.
+TEST(SimSurvey, SitesAreToldByRoundTrips) {
+  struct Case {
+    std::vector<std::string> truth;
+    std::vector<int32_t> sites;
+  };
+  for (const Case& one :
+       {Case{{"a", "a", "b", "b"}, {0, 0, 1, 1}}, Case{{"a", "b", "a", "c", "c"}, {0, 1, 0, 2, 2}}, Case{{"a", "b", "c"}, {}}}) {
+    const Net net{.sites = one.truth};
+    Job job(7, static_cast<int32_t>(one.truth.size()), probing(), std::vector<std::string>(one.truth.size()));
+    connect(job, net);
+    job.join_all();
+    ASSERT_FALSE(testing::Test::HasFatalFailure());
+    const Profile profile = survey(job);
+    for (size_t rank = 0; rank < job.ranks(); ++rank) EXPECT_EQ(job.rank(rank).communicator->membership().sites, one.sites);
+    const LinkFacts* facts = link(profile, one.sites.empty() ? "h0" : "m0", one.sites.empty() ? "h1" : "m1");
+    ASSERT_NE(facts, nullptr);
+    expect_latency(*facts, net.latency_ns);
+    const size_t count = 5000;
+    std::vector<std::vector<float>> in(job.ranks(), std::vector<float>(count, 1.0F)), out(job.ranks(), std::vector<float>(count));
+    for (size_t rank = 0; rank < job.ranks(); ++rank) {
+      job.submit(rank, {.collective = Collective::allreduce, .in = in[rank].data(), .out = out[rank].data(), .count = count});
+    }
+    ASSERT_TRUE(job.run_launches());
+    for (size_t rank = 0; rank < job.ranks(); ++rank) EXPECT_EQ(out[rank].back(), static_cast<float>(job.ranks()));
+  }
+}
+
 TEST(SimSurvey, IsNotWantedByAll) {
   for (size_t unwilling = 0; unwilling < 3; ++unwilling) {
     Job job(6, 3, probing(), {"a", "a", "b"}, unwilling);

@@ -193,6 +193,19 @@ Layout layout_of(std::span<const Place> places) {
   return layout;
 }
 
+std::string measured_name(int32_t building) { return fmt::format("m{}", building); }
+
+Layout with_buildings(Layout layout, std::span<const int32_t> building_by_rank) {
+  const int32_t count = building_by_rank.empty() ? 0 : 1 + *std::max_element(building_by_rank.begin(), building_by_rank.end());
+  for (const Level level : {Level::building, Level::region}) {
+    const auto at = static_cast<size_t>(level);
+    layout.member_of[at].assign(building_by_rank.begin(), building_by_rank.end());
+    layout.names[at].clear();
+    for (int32_t building = 0; building < count; ++building) layout.names[at].push_back(measured_name(building));
+  }
+  return layout;
+}
+
 void set_cpus(Layout& layout, std::span<const int32_t> cpus_by_rank) {
   for (size_t rank = 0; rank < cpus_by_rank.size(); ++rank) {
     int32_t& cpus = layout.cpus_of_hosts[static_cast<size_t>(layout.hosts()[rank])];

@@ -44,6 +44,11 @@ struct Layout {
 
 Layout layout_of(std::span<const Place> places);
 
+/// The same job where somebody has found out its buildings, of which nobody names one: by rank a number for each, in the order of first
+/// appearance. They are called "m0", "m1", ...
+Layout with_buildings(Layout layout, std::span<const int32_t> building_by_rank);
+std::string measured_name(int32_t building);
+
 /// Sets how many CPUs each rank may run on; of a host's ranks the largest counts.
 void set_cpus(Layout& layout, std::span<const int32_t> cpus_by_rank);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "topology/planner/clusters.h"
+
 namespace isthmus::topology {
 namespace {
 
@@ -12,7 +14,8 @@ constexpr double kWindowNs = 0.15e9;  ///< what one kind of experiment may take 
 constexpr int32_t kMostMembers = 8;   ///< of the widest level: each pair of them is looked at
 constexpr size_t kMostCounterparts = 16;
 constexpr uint64_t kSmall = Experiment::kAnswerBytes, kRough = 64 << 10, kLeast = 256 << 10, kMost = 8 << 20;
-constexpr uint32_t kRoughPings = 4, kBurst = 32;
+constexpr uint32_t kPlacePings = 8, kRoughPings = 4, kBurst = 32;
+constexpr int32_t kLeastPlaced = 3, kMostPlaced = 32;  ///< hosts that are told apart by round trips
 constexpr double kMostPings = 60;
 constexpr int kMostRises = 3;
 constexpr size_t kCutSteps = 4;        ///< of a pair: there and back, to wake up and to measure
@@ -31,10 +34,61 @@ std::array<int64_t, 2> Experiment::report(std::vector<TimeNs> times_ns) const {
   return {times_ns.front(), times_ns[(times_ns.size() * 99 + 99) / 100 - 1]};
 }
 
-SurveyPlan::SurveyPlan(Layout layout) : layout_(std::move(layout)) {
+SurveyPlan::SurveyPlan(Layout layout, bool finds_sites) : layout_(std::move(layout)) {
+  const int32_t hosts = layout_.count(Level::host);
+  if (finds_sites && hosts >= kLeastPlaced && hosts <= kMostPlaced) {
+    phase_ = Phase::places;
+    add_places();
+  } else {
+    begin();
+  }
+}
+
+void SurveyPlan::begin() {
+  phase_ = Phase::rough;
   find_pairs();
   add_rough();
   if (experiments_.empty()) phase_ = Phase::over;
+}
+
+namespace {
+
+/// As in a tournament: in each turn everybody meets somebody else, so that turns pass at once and nobody is in two at a time.
+template <typename Meet>
+void all_meet_all(int32_t members, Meet&& meet) {
+  const int32_t places = members + members % 2;
+  for (int32_t turn = 0; turn < places - 1; ++turn) {
+    for (int32_t i = 0; i < places / 2; ++i) {
+      const int32_t a = i == 0 ? places - 1 : (turn + i) % (places - 1), b = (turn + places - 1 - i) % (places - 1);
+      if (std::max(a, b) < members) meet(std::min(a, b), std::max(a, b));
+    }
+  }
+}
+
+/// Each member's first rank.
+std::vector<int32_t> first_ranks(const Layout& layout, Level level) {
+  std::vector<int32_t> firsts;
+  for (int32_t rank = 0; rank < layout.ranks(); ++rank) {
+    if (layout.member(level, rank) == static_cast<int32_t>(firsts.size())) firsts.push_back(rank);
+  }
+  return firsts;
+}
+
+}  // namespace
+
+void SurveyPlan::add_places() {
+  const std::vector<int32_t> firsts = first_ranks(layout_, Level::host);
+  all_meet_all(layout_.count(Level::host), [&](int32_t a, int32_t b) {
+    add({What::place, 0, 0}, pings(firsts[static_cast<size_t>(a)], firsts[static_cast<size_t>(b)], kPlacePings));
+  });
+}
+
+void SurveyPlan::settle_places() {
+  const std::vector<int32_t> by_host = sites_by_round_trips(layout_.count(Level::host), [this](int32_t a, int32_t b) {
+    return trips_[{a, b}];
+  });
+  for (const int32_t host : layout_.hosts()) found_sites_.push_back(by_host[static_cast<size_t>(host)]);
+  layout_ = with_buildings(std::move(layout_), found_sites_);
 }
 
 // One pair for each kind of link below the widest: the lowest ranks that there are.
@@ -56,24 +110,14 @@ void SurveyPlan::find_pairs() {
 }
 
 void SurveyPlan::find_widest_pairs(Level widest) {
-  std::vector<int32_t> firsts;
-  for (int32_t rank = 0; rank < layout_.ranks(); ++rank) {
-    if (layout_.member(widest, rank) == static_cast<int32_t>(firsts.size())) firsts.push_back(rank);
-  }
+  const std::vector<int32_t> firsts = first_ranks(layout_, widest);
   const auto members = static_cast<int32_t>(firsts.size());
   const auto pair = [&](int32_t a, int32_t b, bool named) {
     const int32_t from = firsts[static_cast<size_t>(a)], to = firsts[static_cast<size_t>(b)];
     pairs_.push_back({.within = layout_.common(from, to), .from = from, .to = to, .named = named, .streams = {}, .cuts = {}});
   };
   if (members > kMostMembers) return pair(0, members / 2, false);
-  // As in a tournament: in each turn everybody meets somebody else, so that turns pass at once and no member has two experiments.
-  const int32_t places = members + members % 2;
-  for (int32_t turn = 0; turn < places - 1; ++turn) {
-    for (int32_t i = 0; i < places / 2; ++i) {
-      const int32_t a = i == 0 ? places - 1 : (turn + i) % (places - 1), b = (turn + places - 1 - i) % (places - 1);
-      if (std::max(a, b) < members) pair(std::min(a, b), std::max(a, b), true);
-    }
-  }
+  all_meet_all(members, [&](int32_t a, int32_t b) { pair(a, b, true); });
 }
 
 void SurveyPlan::add(const Order& order, Experiment experiment) {
@@ -184,6 +228,10 @@ void SurveyPlan::next() {
   experiments_.clear();
   busy_ns_.clear();
   left_ns_ = static_cast<double>(header_[kBudgetNs] - header_[kElapsedNs]);
+  if (phase_ == Phase::places) {
+    settle_places();
+    return begin();
+  }
   if (phase_ == Phase::rough) {
     phase_ = Phase::detail;
     add_details();
@@ -203,6 +251,11 @@ void SurveyPlan::accept(std::span<const int64_t> results) {
   }
   for (size_t i = 0; i < orders_.size(); ++i) {
     const size_t at = kHeader + kPerExperiment * i;
+    if (orders_[i].what == What::place) {
+      const auto& hosts = layout_.hosts();
+      trips_[{hosts[static_cast<size_t>(experiments_[i].from)], hosts[static_cast<size_t>(experiments_[i].to)]}] = results[at];
+      continue;
+    }
     take(orders_[i], results[at], results[at + 1]);
     if (orders_[i].what == What::ping) pairs_[orders_[i].pair].samples += static_cast<uint32_t>(experiments_[i].rounds.size() - 1);
   }
@@ -250,6 +303,7 @@ void SurveyPlan::take(const Order& order, TimeNs first, TimeNs second) {
       break;
     }
     case What::wake:
+    case What::place:
       break;
   }
 }

@@ -45,10 +45,13 @@ class SurveyPlan {
   static constexpr size_t kPerExperiment = 2;
 
   /// Experiments stop when they have taken what the header calls the budget, as far as can be told before each; those of the first phase
-  /// are always made.
-  explicit SurveyPlan(Layout layout);
+  /// are always made. `finds_sites`: nobody names the hosts' buildings, so that round trips between all hosts are to tell them first, if
+  /// there are several hosts but not too many.
+  explicit SurveyPlan(Layout layout, bool finds_sites = false);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
+  /// By rank: the building that was found; empty: none was looked for.
+  [[nodiscard]] const std::vector<int32_t>& found_sites() const { return found_sites_; }
   /// Those of the present phase, in the order in which every rank carries out its own; none: the survey is over.
   [[nodiscard]] const std::vector<Experiment>& experiments() const { return experiments_; }
   [[nodiscard]] size_t result_count() const { return kHeader + kPerExperiment * experiments_.size(); }
@@ -58,8 +61,8 @@ class SurveyPlan {
   [[nodiscard]] Profile profile() const;
 
  private:
-  enum class Phase : uint8_t { rough, detail, cuts, over };
-  enum class What : uint8_t { ping, burst, stream, wake, cut };
+  enum class Phase : uint8_t { places, rough, detail, cuts, over };
+  enum class What : uint8_t { place, ping, burst, stream, wake, cut };
   /// Messages of one direction between a pair's two ranks; or all streams at once between the members that they stand for.
   struct Rate {
     double bytes_per_s = 0;  ///< 0: not measured
@@ -81,6 +84,9 @@ class SurveyPlan {
     uint64_t bytes = 0;  ///< of a stream's last message
   };
 
+  void begin();
+  void add_places();
+  void settle_places();
   void find_pairs();
   void find_widest_pairs(Level widest);
   void add(const Order& order, Experiment experiment);
@@ -103,6 +109,8 @@ class SurveyPlan {
   int rises_ = 0;        ///< phases that were about larger messages
   size_t next_cut_ = 0;  ///< several steps to a pair
   std::vector<Pair> pairs_;
+  std::map<std::pair<int32_t, int32_t>, TimeNs> trips_;  ///< the least between two hosts, the lower one first
+  std::vector<int32_t> found_sites_;
   std::vector<Experiment> experiments_;
   std::vector<Order> orders_;  ///< what each experiment is about
   std::array<int64_t, kHeader> header_{};
