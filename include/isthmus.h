@@ -165,6 +165,142 @@ ncclResult_t isthmusAggregatorSum(isthmusAggregator_t aggregator, const void* se
 /// Says farewell and forgets the handle. Waits for a call that is running in another thread.
 ncclResult_t isthmusAggregatorClose(isthmusAggregator_t aggregator);
 
+// --- cohorts -----------------------------------------------------------------------------------------------------------------
+// Weighted means over the ranks of a communicator that come in time (docs/secure-sums.md): members may be late, die and come back, all get
+// the same bytes, and with masks nobody, the adding rank included, sees anything but the sum. Vectors travel encoded by the codec "thc".
+// Calls block; host memory only.
+
+#define ISTHMUS_MAGIC 0x49535448u
+
+/// What becomes of a vector that came too late.
+enum { ISTHMUS_LATE_DROP = 0, ISTHMUS_LATE_CARRY = 1 };
+
+/// How a group's sums are made; the same on all ranks of the communicator, call after call, but for the epoch. Begin with
+/// ISTHMUS_GROUP_CONFIG_INITIALIZER.
+typedef struct isthmusGroupConfig_v1 {
+  size_t size; /* of this struct; magic and version: set by the initializer, too */
+  unsigned int magic, version;
+  unsigned long long epoch; /* of the cohort (isthmusCohortUpdate): vectors for an older one than the newest seen are refused */
+  unsigned int deadlineMs;  /* for a whole sum, from its first rank's call; 0: none, and then all ranks must come */
+  unsigned int quorum;      /* ranks that are enough at the deadline; 0: all */
+  int latePolicy;           /* ISTHMUS_LATE_DROP or ISTHMUS_LATE_CARRY: added to that rank's next vector */
+  double carryFactor;       /* with that, times this for each round */
+  double largestWeight;     /* no weight is beyond it */
+  const char* codec;        /* "thc", "thc:b=8", ...; NULL: "thc" */
+  int masked;               /* not 0: sums are masked */
+  unsigned int neighbours;  /* ranks that each shares masks with, even; 0: all */
+  unsigned int threshold;   /* of them and the rank itself, that can take a rank's masks away together; 0: the least majority */
+  unsigned int minCohort;   /* fewer vectors are never added up; at least 2 */
+  float clip;               /* masked: root mean square that groups of elements are scaled down to, after weight / largestWeight */
+  double noise;             /* masked: standard deviation of Gaussian noise that each rank adds, over clip * sqrt(count); 0: none */
+} isthmusGroupConfig_t;
+
+#define ISTHMUS_GROUP_CONFIG_INITIALIZER \
+  { sizeof(isthmusGroupConfig_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE, 0, 0, 0, ISTHMUS_LATE_DROP, 0.5, 1.0, NULL, 0, 0, 0, 3, 0, 0 }
+
+/// What a mean is made of. Begin with ISTHMUS_GROUP_INFO_INITIALIZER.
+typedef struct isthmusGroupInfo_v1 {
+  size_t size;
+  unsigned int magic, version;
+  unsigned long long epoch, round;
+  int members, survivors;       /* ranks of the communicator, and those in the mean */
+  int counted;                  /* not 0: this rank is among them */
+  int lateRanks;                /* ranks that took part too late, as far as was known */
+  unsigned long long ranks[16]; /* the survivors: rank r is bit r % 64 of ranks[r / 64] */
+  double weightSum;             /* of the survivors */
+  unsigned int modulusBits;     /* masked: sums are made modulo 2 to this */
+  double largestBeforeClip;     /* masked: the largest root mean square of a group of this rank's, before it was scaled down */
+  double epsilon, epsilonTotal; /* with noise: differential privacy of this rank's vector against everybody, for delta = 1e-5, by this sum
+                                   alone and by all so far with this configuration; 0: none */
+  unsigned long long sentBytes, receivedBytes; /* of messages, by this rank */
+} isthmusGroupInfo_t;
+
+#define ISTHMUS_GROUP_INFO_INITIALIZER \
+  { sizeof(isthmusGroupInfo_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE }
+
+/// recvbuff <- the mean of the ranks' vectors, weighted: sum w x / sum w over those who came in time, the same bytes on all ranks that get
+/// it. ncclFloat32, ncclFloat16, ncclBfloat16; recvbuff may be sendbuff; `stream` must be NULL. weight is 0 to largestWeight; multiples of
+/// 1/65536 add up exactly. `info` may be NULL. The first call on a communicator, and one with another configuration, is collective: all
+/// ranks must make it. Afterwards ranks that are dead or late do not hold the others beyond the deadline.
+///   ncclInvalidArgument  configuration, type, weight or buffers; masked: an element that is not finite
+///   ncclInvalidUsage     the epoch is older than another rank's; ranks disagree about count or configuration; the weights add up to 0
+///   ncclRemoteError      no quorum at the deadline (NCCL 2.28 has no code for time that has passed), too few ranks for masks; without a
+///                        deadline: a rank is lost; rank 0, which adds, is lost
+ncclResult_t isthmusGroupAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, double weight,
+                                   ncclComm_t comm, const isthmusGroupConfig_t* config, isthmusGroupInfo_t* info, cudaStream_t stream);
+
+// Which ranks are such cohorts: clusters of clients whose data are alike, which follow drift. Every process stands for as many clients as
+// it likes. A client reports a small representation of its data; updates move clients to the nearest cluster, and cluster all anew when
+// centres have moved too far. Every process keeps the whole table and computes the same from it.
+
+/// A cohort over a communicator.
+typedef struct isthmusCohort* isthmusCohort_t;
+
+enum { ISTHMUS_REP_LABEL = 0, ISTHMUS_REP_EMBEDDING = 1, ISTHMUS_REP_CLASS_MEANS = 2, ISTHMUS_REP_GRADIENT = 3 };
+enum { ISTHMUS_COHORT_MAX_K = 64 };
+
+/// The same in all processes. Begin with ISTHMUS_COHORT_CONFIG_INITIALIZER; dim must be set.
+typedef struct isthmusCohortConfig_v1 {
+  size_t size;
+  unsigned int magic, version;
+  int repKind;                  /* ISTHMUS_REP_LABEL: shares of labels, in the l1 metric; the others in l2 */
+  int dim;                      /* numbers of a representation */
+  unsigned long long probeHash; /* of the encoder or probe that representations are made with; 0: none */
+  unsigned long long seed;      /* of the clustering, and of sketches */
+  int kMin, kMax, kFixed;       /* clusters; 0: at least 1, at most 8, and as many as fit */
+  int restarts;
+  double tau;        /* cluster all anew when a centre has moved by more than this of the distance between centres */
+  double hysteresis; /* a client moves when another centre is nearer by more than this share */
+  double silhouetteMin;
+  int minCohort, cooldownRounds;
+} isthmusCohortConfig_t;
+
+#define ISTHMUS_COHORT_CONFIG_INITIALIZER \
+  { sizeof(isthmusCohortConfig_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE, ISTHMUS_REP_LABEL, 0, 0, 0, 0, 0, 0, 4, 1.0 / 3, 0.05, 0.2, 3, 5 }
+
+/// What an update came to; the same in all processes. Begin with ISTHMUS_DRIFT_REPORT_INITIALIZER.
+typedef struct isthmusDriftReport_v1 {
+  size_t size;
+  unsigned int magic, version;
+  unsigned long long epoch; /* rises when any client's cluster changes */
+  int k, reclustered;       /* clusters; not 0: all were clustered anew, the first time not counted */
+  unsigned long long clients, reported, repeated, joined, migrated, quarantined;
+  double rho, tau, theta, silhouette, spread;     /* the largest move of a centre over theta, the mean distance between centres */
+  unsigned long long sizes[ISTHMUS_COHORT_MAX_K]; /* clients by cluster */
+  double hetMean[ISTHMUS_COHORT_MAX_K], hetP95[ISTHMUS_COHORT_MAX_K], hetMax[ISTHMUS_COHORT_MAX_K]; /* their distances to the centre */
+} isthmusDriftReport_t;
+
+#define ISTHMUS_DRIFT_REPORT_INITIALIZER \
+  { sizeof(isthmusDriftReport_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE }
+
+/// Makes a cohort of the clients of all processes of `parent`, which must outlive it. Not collective; needs nobody.
+ncclResult_t isthmusCohortInit(isthmusCohort_t* cohort, ncclComm_t parent, const isthmusCohortConfig_t* config);
+
+/// A client of this process, known by a number of its own among all processes, says what its data are like: rep[0, dim), of `samples`
+/// samples. It counts from the next update; of several before that the last counts.
+///   ncclInvalidArgument  another dimension, or no representation: shares that are negative or do not sum to 1, numbers that are not finite
+ncclResult_t isthmusCohortReport(isthmusCohort_t cohort, unsigned long long client, const float* rep, int dim, unsigned long long samples);
+
+/// Collective over the parent: takes in what was reported anywhere, moves clients or clusters all anew. `report` may be NULL.
+///   ncclInvalidArgument  processes disagree about kind, dimension, probe or seed (on all of them, saying how); too few clients
+///   ncclRemoteError      a process of the parent is lost
+ncclResult_t isthmusCohortUpdate(isthmusCohort_t cohort, isthmusDriftReport_t* report);
+
+/// *cluster <- a client's cluster, of whichever process it is; -1 before the first update that knows it.
+ncclResult_t isthmusCohortClusterOf(isthmusCohort_t cohort, unsigned long long client, int* cluster);
+
+/// Collective over the parent: *comm <- a communicator of the processes that have clients in `cluster`, ordered by rank; NULL in others. A
+/// process with one client passes that client's cluster: processes of different clusters make their communicators in one call. Group sums
+/// over it take the report's epoch; those with an older one are refused.
+ncclResult_t isthmusCohortComm(isthmusCohort_t cohort, int cluster, ncclComm_t* comm);
+
+/// How the last update makes new models of old ones: model k is the sum of mix[k * *kOld + l] times old model l, l from 0 to *kOld - 1, for
+/// k from 0 to *kNew - 1. *mix is valid until the next update. *kOld is 0 where nothing was clustered anew, and models stay.
+ncclResult_t isthmusCohortMix(isthmusCohort_t cohort, const double** mix, int* kOld, int* kNew);
+
+/// Forgets the cohort. Its communicators stay.
+ncclResult_t isthmusCohortDestroy(isthmusCohort_t cohort);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "api/hall.h"
 #include "base/crypto.h"
 #include "base/fd.h"
 #include "base/file.h"
@@ -153,6 +154,7 @@ Status Library::destroy(ncclComm_t handle) {
   ISTHMUS_ASSIGN(comm::Communicator * communicator, find(handle));
   communicator->close();
   last_found_ = nullptr;
+  halls_.erase(handle);
   handles_.erase(handle);
   return {};
 }
@@ -195,6 +197,26 @@ Result<std::shared_ptr<OpenAggregator>> Library::find(isthmusAggregator_t handle
   if (found != aggregators_.end()) return found->second;
   return invalid_argument(
       fmt::format("{} is not a handle of isthmusAggregatorConnect, or was closed already", static_cast<const void*>(handle)));
+}
+
+isthmusCohort_t Library::adopt(std::shared_ptr<OpenCohort> cohort) {
+  const auto handle = reinterpret_cast<isthmusCohort_t>(next_cohort_++);  // NOLINT(performance-no-int-to-ptr)
+  cohorts_.emplace(handle, std::move(cohort));
+  return handle;
+}
+
+Result<std::shared_ptr<OpenCohort>> Library::find(isthmusCohort_t handle) const {
+  const auto found = cohorts_.find(handle);
+  if (found != cohorts_.end()) return found->second;
+  return invalid_argument(
+      fmt::format("{} is not a handle of isthmusCohortInit, or was destroyed already", static_cast<const void*>(handle)));
+}
+
+Result<std::shared_ptr<Hall>> Library::hall(ncclComm_t handle) {
+  ISTHMUS_ASSIGN(comm::Communicator* const communicator, find(handle));
+  std::shared_ptr<Hall>& hall = halls_[handle];
+  if (hall == nullptr) hall = std::make_shared<Hall>(control_, communicator->membership());
+  return hall;
 }
 
 ThreadGroup& Library::thread_group() {

@@ -25,6 +25,8 @@ struct ncclComm {
 namespace isthmus::api {
 
 struct OpenAggregator;  // aggregator.cc
+class Hall;             // hall.h
+struct OpenCohort;      // cohorts.cc
 
 /// What an isthmusFeedback_t stands for. Calls that use it hold it, too.
 struct Feedback {
@@ -86,6 +88,14 @@ class Library {
   Result<std::shared_ptr<OpenAggregator>> find(isthmusAggregator_t handle) const;
   void forget(isthmusAggregator_t handle) { aggregators_.erase(handle); }
 
+  // Cohorts, likewise.
+  isthmusCohort_t adopt(std::shared_ptr<OpenCohort> cohort);
+  Result<std::shared_ptr<OpenCohort>> find(isthmusCohort_t handle) const;
+  void forget(isthmusCohort_t handle) { cohorts_.erase(handle); }
+
+  /// Where a communicator's group sums are made; made when first asked for, gone with the communicator.
+  Result<std::shared_ptr<Hall>> hall(ncclComm_t handle);
+
   /// The stream of a call: NULL and the legacy handles 1 and 2 are the NULL stream (0).
   static Result<comm::StreamHandle> stream_of(exec::Process& process, cudaStream_t stream);
   static bool is_null_stream(cudaStream_t stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
@@ -114,7 +124,10 @@ class Library {
   uintptr_t next_feedback_ = 1;
   std::unordered_map<isthmusAggregator_t, std::shared_ptr<OpenAggregator>> aggregators_;
   uintptr_t next_aggregator_ = 1;
+  std::unordered_map<isthmusCohort_t, std::shared_ptr<OpenCohort>> cohorts_;
+  uintptr_t next_cohort_ = 1;
   std::unordered_map<ncclComm_t, std::unique_ptr<ncclComm>> handles_;
+  std::unordered_map<ncclComm_t, std::shared_ptr<Hall>> halls_;
   mutable ncclComm_t last_found_ = nullptr;  ///< it is live
 };
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// isthmusGroupAllReduce with real processes: everybody gets the same bytes; ranks that are killed or stopped do not hold the others beyond
+// the deadline, nor do those of older epochs take part; what is wrong is said.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "base/hash.h"
+#include "isthmus.h"
+#include "tests/proc/team.h"
+
+namespace {
+
+using isthmus::kPatience;
+using isthmus::proc_test::Ending;
+using isthmus::proc_test::moment_us;
+using isthmus::proc_test::note;
+using isthmus::proc_test::run_team;
+using isthmus::proc_test::Team;
+using ::testing::HasSubstr;
+
+constexpr size_t kCount = 100000;
+constexpr int64_t kDeadlineMs = 1500;
+
+isthmusGroupConfig_t config_of(bool masked, unsigned deadline_ms, unsigned quorum) {
+  isthmusGroupConfig_t config = ISTHMUS_GROUP_CONFIG_INITIALIZER;
+  config.deadlineMs = deadline_ms;
+  config.quorum = quorum;
+  config.largestWeight = 100;
+  config.masked = masked ? 1 : 0;
+  config.clip = 0.3F;  // weights are up to 0.4 of the largest
+  return config;
+}
+
+std::vector<float> vector_of(int rank) {
+  std::vector<float> x(kCount);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i) * 0.37F + static_cast<float>(rank));
+  return x;
+}
+
+/// One sum; its ending's text is the survivors, the weights and a hash of the mean.
+void sum_once(int rank, ncclComm_t comm, const isthmusGroupConfig_t& config, Ending& ending) {
+  const std::vector<float> x = vector_of(rank);
+  std::vector<float> mean(kCount);
+  isthmusGroupInfo_t info = ISTHMUS_GROUP_INFO_INITIALIZER;
+  const int64_t began = moment_us();
+  const ncclResult_t result =
+      isthmusGroupAllReduce(x.data(), mean.data(), kCount, ncclFloat32, 10.0 * (rank + 1), comm, &config, &info, nullptr);
+  const std::string text = "survivors " + std::to_string(info.ranks[0]) + ", weights " + std::to_string(info.weightSum) + ", hash " +
+                           std::to_string(isthmus::hash_bytes(std::as_bytes(std::span(mean))));
+  note(ending, result, result == ncclSuccess ? text.c_str() : nullptr);
+  ending.before_us = began;
+}
+
+void expect_same(const std::vector<Ending>& endings, const std::vector<size_t>& ranks, const std::string& part) {
+  for (const size_t rank : ranks) {
+    EXPECT_EQ(endings[rank].result, ncclSuccess) << rank << ": " << endings[rank].words();
+    EXPECT_EQ(endings[rank].words(), endings[ranks.front()].words());
+    EXPECT_THAT(endings[rank].words(), HasSubstr(part));
+  }
+}
+
+TEST(GroupSums, AreTheSameOnAllRanksAndNearTheMean) {
+  for (const bool masked : {false, true}) {
+    Team team{.ranks = 4, .body = [masked](int32_t rank, ncclComm_t comm, Ending& ending) {
+                const isthmusGroupConfig_t config = config_of(masked, 20000, 0);
+                for (int round = 0; round < 3; ++round) sum_once(rank, comm, config, ending);
+                std::vector<float> mean = vector_of(rank);
+                isthmusGroupInfo_t info = ISTHMUS_GROUP_INFO_INITIALIZER;
+                const ncclResult_t result =
+                    isthmusGroupAllReduce(mean.data(), mean.data(), kCount, ncclFloat32, 10.0 * (rank + 1), comm, &config, &info, nullptr);
+                if (result != ncclSuccess) return note(ending, result);
+                double wrong = 0, all = 0;
+                const std::vector<float> each[] = {vector_of(0), vector_of(1), vector_of(2), vector_of(3)};
+                for (size_t i = 0; i < kCount; ++i) {
+                  const double exact = (each[0][i] + 2 * each[1][i] + 3 * each[2][i] + 4 * each[3][i]) / 10;
+                  wrong += std::pow(mean[i] - exact, 2);
+                  all += exact * exact;
+                }
+                if (wrong > 0.2 * all || info.round != 4 || info.counted != 1) note(ending, ncclInternalError, "wrong mean");
+                if (info.modulusBits != (masked ? 8U : 0U)) note(ending, ncclInternalError, "wrong width");
+              }};
+    expect_same(run_team(team), {0, 1, 2, 3}, "survivors 15, weights 100.0");
+  }
+}
+
+/// Rank 3 dies or stops in its second sum, a while after it began.
+void strike(bool masked, int signal, int after_us) {
+  SCOPED_TRACE(::testing::Message() << "masked " << masked << ", signal " << signal << ", after " << after_us << " us");
+  Team team{.ranks = 4, .body = [=](int32_t rank, ncclComm_t comm, Ending& ending) {
+              const isthmusGroupConfig_t config = config_of(masked, static_cast<unsigned>(kDeadlineMs * kPatience), 3);
+              sum_once(rank, comm, config, ending);
+              if (rank == 3 && fork() == 0) {
+                usleep(static_cast<useconds_t>(after_us));
+                kill(getppid(), signal);
+                _exit(0);
+              }
+              sum_once(rank, comm, config, ending);
+              if (rank != 3) isthmus::proc_test::report(ending);
+              _exit(0);  // without destroying the communicator, which needs everybody
+            }};
+  team.limit_ms = 8000;
+  const std::vector<Ending> endings = run_team(team);
+  const std::string words = endings[0].words();
+  EXPECT_TRUE(words.find("survivors 7,") != std::string::npos || words.find("survivors 15,") != std::string::npos) << words;
+  expect_same(endings, {0, 1, 2}, "survivors");
+  for (size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_LE(endings[rank].moment_us - endings[rank].before_us, 1000 * (kDeadlineMs + 200) * kPatience);
+  }
+}
+
+TEST(GroupSums, EndByTheDeadlineWithoutWhoDies) {
+  for (const bool masked : {false, true})
+    for (const int after_us : {0, 2000, 20000}) strike(masked, SIGKILL, after_us);
+}
+
+TEST(GroupSums, EndByTheDeadlineWithoutWhoStops) {
+  for (const bool masked : {false, true})
+    for (const int after_us : {0, 3000}) strike(masked, SIGSTOP, after_us);
+}
+
+TEST(GroupSums, RefuseOldEpochs) {
+  Team team{.ranks = 3, .body = [](int32_t rank, ncclComm_t comm, Ending& ending) {
+              isthmusGroupConfig_t config = config_of(false, 6000, 2);
+              sum_once(rank, comm, config, ending);
+              config.epoch = rank == 2 ? 4 : 5;
+              if (rank == 2) usleep(500000);
+              sum_once(rank, comm, config, ending);
+            }};
+  const std::vector<Ending> endings = run_team(team);
+  expect_same(endings, {0, 1}, "survivors 3,");
+  EXPECT_EQ(endings[2].result, ncclInvalidUsage);
+  EXPECT_THAT(endings[2].words(), HasSubstr("epoch 4"));
+}
+
+TEST(GroupSums, FailWithoutAQuorumAndSayWhoIsMissing) {
+  Team team{.ranks = 3, .body = [](int32_t rank, ncclComm_t comm, Ending& ending) {
+              const isthmusGroupConfig_t config = config_of(false, 1000, 3);
+              sum_once(rank, comm, config, ending);
+              if (rank == 2) usleep(2500000);
+              if (rank != 2) sum_once(rank, comm, config, ending);
+            }};
+  const std::vector<Ending> endings = run_team(team);
+  EXPECT_EQ(endings[0].result, ncclRemoteError);
+  EXPECT_THAT(endings[0].words(), HasSubstr("missing: rank 2"));
+}
+
+TEST(GroupSums, RefuseWhatMakesNoSense) {
+  Team team{.ranks = 2, .body = [](int32_t, ncclComm_t comm, Ending& ending) {
+              std::vector<float> x(10, 1.0F);
+              const auto call = [&](const isthmusGroupConfig_t& config, double weight = 1) {
+                return isthmusGroupAllReduce(x.data(), x.data(), 10, ncclFloat32, weight, comm, &config, nullptr, nullptr);
+              };
+              isthmusGroupConfig_t config = config_of(true, 5000, 0);
+              config.minCohort = 1;
+              if (call(config) != ncclInvalidArgument) return note(ending, ncclInternalError, "a cohort of one");
+              config.minCohort = 3;
+              if (call(config) != ncclInvalidArgument) return note(ending, ncclInternalError, "three of two");
+              config = config_of(true, 5000, 0);
+              config.minCohort = 2;
+              config.clip = 0;
+              if (call(config) != ncclInvalidArgument) return note(ending, ncclInternalError, "no clip");
+              config = config_of(false, 5000, 3);
+              if (call(config) != ncclInvalidArgument) return note(ending, ncclInternalError, "a quorum of three of two");
+              config = config_of(false, 5000, 0);
+              config.noise = 1;
+              if (call(config) != ncclInvalidArgument) return note(ending, ncclInternalError, "noise without masks");
+              config = config_of(false, 5000, 0);
+              config.size = 3;
+              if (call(config) != ncclInvalidArgument) return note(ending, ncclInternalError, "another header");
+              config = config_of(false, 5000, 0);
+              if (call(config, 101) != ncclInvalidArgument) return note(ending, ncclInternalError, "a weight beyond the largest");
+              note(ending, call(config), "");
+            }};
+  for (const Ending& ending : run_team(team)) EXPECT_EQ(ending.result, ncclSuccess) << ending.words();
+}
+
+}  // namespace
