@@ -69,6 +69,17 @@ void add_common(CLI::App& command, Words& words) {
   command.add_option("--auth", words.meeting.auth, "none: without a secret, where every host is trusted")
       ->check(CLI::IsMember({"psk", "none"}));
   command.add_flag("--json", words.meeting.json, "One JSON object a line");
+  MeetingWords& meeting = words.meeting;
+  const std::vector<CLI::Option*> cohort = {
+      command.add_flag("--cohort", meeting.cohort, "Weighted means of a cohort: one deadline for a round, little memory"),
+      command.add_flag("--masked", meeting.masked, "The same such that nobody, the aggregator included, sees more than the mean"),
+      command.add_option("--clip", meeting.clip, "Masked: root mean square that groups of elements are scaled down to"),
+      command.add_option("--min-cohort", meeting.min_cohort, "Masked: fewer vectors are never added up")->capture_default_str(),
+      command.add_option("--neighbours", meeting.neighbours, "Masked: ranks that each shares masks with, even; 0: all")
+          ->capture_default_str(),
+      command.add_option("--largest-weight", meeting.largest_weight, "No rank's weight is beyond it")->capture_default_str(),
+      command.add_option("--epoch", meeting.epoch, "Of the cohort")->capture_default_str()};
+  for (CLI::Option* option : cohort) option->group("Cohorts (docs/secure-sums.md); the same on both sides");
 }
 
 std::vector<CLI::Option*> add_serve(CLI::App& command, ServeWords& words) {
@@ -90,6 +101,7 @@ std::vector<CLI::Option*> add_load(CLI::App& command, LoadWords& words) {
           command.add_option("--op", words.op, "avg, sum: of those who came")->capture_default_str(),
           command.add_option("--data", words.data, "gaussian, same (on all ranks), lognormal")->capture_default_str(),
           command.add_option("--seed", words.seed, "Of the data; the same on all ranks")->capture_default_str(),
+          command.add_option("--weight", words.weight, "This rank's weight in a cohort's mean")->capture_default_str(),
           command.add_option("--delay", words.delay, "TIME to wait before each contribution")->capture_default_str(),
           command.add_option("--timeout", words.timeout, "TIME that a sum may take; 0: the aggregator's limits are enough")
               ->capture_default_str(),

@@ -5,13 +5,16 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/hash.h"
 #include "base/text.h"
 #include "cli/aggregate/vectors.h"
 #include "federated/contributor.h"
+#include "federated/group_sum.h"
 #include "federated/waiting.h"
 
 namespace isthmus::cli {
@@ -29,6 +32,7 @@ struct Plan {
   Vectors vectors;
   federated::Signature signature;
   TimeNs delay_ns = 0;
+  double weight = 1;
   federated::ContributorOptions options;
 };
 
@@ -70,6 +74,13 @@ Result<Plan> plan_of(const LoadWords& words, const Premises& premises) {
   plan.options.addresses = premises.addresses;
   plan.options.rank = words.rank;
   plan.options.ranks = words.meeting.ranks;
+  plan.weight = words.weight;
+  plan.options.group = group_of(words.meeting);
+  plan.options.epoch = words.meeting.epoch;
+  ISTHMUS_ASSIGN(plan.options.masking, masking_of(words.meeting));
+  if (plan.options.group && (plan.vectors.type != DataType::float32 || plan.signature.op != ReduceOp::avg)) {
+    return invalid_argument("cohorts make means of float: --type and --op are not for them");
+  }
   plan.options.peer_timeout_ns = premises.settings.peer_timeout_ns;
   plan.options.target = &kernels::select_target(premises.settings.simd);
   if (words.meeting.codec.empty()) return plan;
@@ -83,14 +94,14 @@ class Load {
   Load(const LoadWords& words, Plan plan, Contributor& contributor)
       : words_(words), plan_(std::move(plan)), contributor_(contributor), input_(plan_.vectors.of_rank(words.rank)) {
     output_.resize(input_.size());
+    if (plan_.options.group) group_.emplace(federated::GroupOptions{.rules = *plan_.options.group}, plan_.options.masking);
   }
 
   Measured round() {
     if (plan_.delay_ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(plan_.delay_ns));
     Measured measured;
     const TimeNs began_at = federated::clock_now();
-    measured.status = contributor_.begin({.in = input_.data(), .out = output_.data(), .signature = plan_.signature}, began_at);
-    if (measured.status.ok()) measured.status = federated::complete(contributor_);
+    measured.status = group_ ? mean(began_at) : sum(began_at);
     measured.seconds = static_cast<double>(federated::clock_now() - began_at) / kSecondNs;
     if (!measured.status.ok()) return measured;
     measured.result = contributor_.result();
@@ -114,11 +125,30 @@ class Load {
   }
 
  private:
+  Status sum(TimeNs began_at) {
+    ISTHMUS_TRY(contributor_.begin({.in = input_.data(), .out = output_.data(), .signature = plan_.signature}, began_at));
+    return federated::complete(contributor_);
+  }
+
+  Status mean(TimeNs began_at) {
+    std::vector<float> x(plan_.signature.count);
+    std::memcpy(x.data(), input_.data(), input_.size());
+    ISTHMUS_TRY(group_->begin(x, plan_.weight, contributor_.thc(), contributor_.terms().chunk_elements, random_bytes));
+    ISTHMUS_TRY(contributor_.begin(group_->contribution(), began_at));
+    ISTHMUS_TRY(federated::complete(contributor_));
+    const Contributed& made = contributor_.result();
+    ISTHMUS_TRY(group_->finish(made.weight_sum, made.contributors[words_.rank], x));
+    std::memcpy(output_.data(), x.data(), input_.size());
+    return {};
+  }
+
   void check(Measured& measured) {
     if (exact_.empty() || measured.result.contributors != exact_of_) exact_ = plan_.vectors.average(measured.result.contributors);
     exact_of_ = measured.result.contributors;
     const auto summands = static_cast<double>(exact_of_.count());
     measured.nmse = nmse(output_, plan_.signature.type, plan_.signature.op == ReduceOp::sum ? 1 / summands : 1, exact_);
+    if (group_ && plan_.weight != 1) measured.nmse = -1;  // the exact mean has other weights
+    if (group_ && (plan_.options.group->masked || plan_.weight != 1)) return;
     if (plan_.vectors.draw == Draw::lognormal || plan_.signature.count < kLeastChecked) return;
     const codec::Thc& thc = contributor_.thc();
     const bool same = plan_.vectors.draw == Draw::same;
@@ -147,6 +177,7 @@ class Load {
       json["nmse"] = one.nmse < 0 ? Json(nullptr) : Json(one.nmse);
       json["expected_nmse"] = one.expected_nmse < 0 ? Json(nullptr) : Json(one.expected_nmse);
       json["right"] = !one.wrong();
+      if (group_) json["weight_sum"] = federated::weight_of(one.result.weight_sum);
       json["sent_bytes"] = one.result.sent_bytes;
       json["received_bytes"] = one.result.received_bytes;
       json["result"] = fmt::format("{:016x}", one.hash);
@@ -158,6 +189,7 @@ class Load {
   Plan plan_;
   Contributor& contributor_;
   std::vector<std::byte> input_, output_;
+  std::optional<federated::GroupSum> group_;
   std::vector<double> exact_;
   federated::RankSet exact_of_;
 };

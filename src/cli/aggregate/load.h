@@ -12,6 +12,7 @@ namespace isthmus::cli {
 struct LoadWords {
   MeetingWords meeting;
   uint32_t rank = 0;
+  double weight = 1;
   std::string count = "1M", type = "float", op = "avg", data = "gaussian", delay = "0", timeout = "0", reach = "30s";
   uint64_t rounds = 1, seed = 1;
   bool check = true;

@@ -59,6 +59,21 @@ Result<codec::ThcConfig> codec_of(const MeetingWords& words) {
   return config.ok() ? config : config.status().with_context("--codec " + words.codec);
 }
 
+std::optional<federated::GroupRules> group_of(const MeetingWords& words) {
+  if (!words.cohort && !words.masked) return std::nullopt;
+  federated::GroupRules rules{.largest_weight = words.largest_weight};
+  if (!words.masked) return rules;
+  rules.masked = true;
+  rules.masks = {.min_cohort = words.min_cohort, .degree = words.neighbours};
+  rules.clip = words.clip;
+  return rules;
+}
+
+Result<const Masking*> masking_of(const MeetingWords& words) {
+  if (!words.masked) return static_cast<const Masking*>(nullptr);
+  return Masking::load();
+}
+
 int complain(const Status& status) {
   fmt::print(stderr, "isthmus aggregate: {}\n", status.text());
   return status.code() == Code::invalid_argument ? 2 : 1;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/settings.h"
 #include "bootstrap/surroundings.h"
 #include "codec/thc.h"
+#include "federated/group_rules.h"
 #include "transport/tcp/sockets.h"
 
 namespace isthmus::cli {
@@ -22,6 +24,13 @@ struct MeetingWords {
   std::string codec;
   uint32_t ranks = 0;
   bool json = false;
+  bool cohort = false;      ///< weighted means of a cohort, with one deadline for a round
+  bool masked = false;      ///< such that nobody sees more than the sum
+  float clip = 0;           ///< masked
+  uint32_t min_cohort = 3;  ///< masked
+  uint32_t neighbours = 0;  ///< masked; 0: all
+  double largest_weight = 1;
+  uint64_t epoch = 0;
 };
 
 struct Premises {
@@ -41,6 +50,11 @@ Result<TimeNs> duration_of(const char* option, const std::string& text);
 Result<uint64_t> count_of(const char* option, const std::string& text);
 /// --codec, or the default one.
 Result<codec::ThcConfig> codec_of(const MeetingWords& words);
+
+/// None unless --cohort or --masked.
+std::optional<federated::GroupRules> group_of(const MeetingWords& words);
+/// Null unless it is needed.
+Result<const Masking*> masking_of(const MeetingWords& words);
 
 /// Prints to standard error what failed, and gives the exit code: 2 for wrong arguments, else 1.
 int complain(const Status& status);

@@ -73,6 +73,8 @@ class Voice {
                   {"received_bytes", report.received_bytes},
                   {"result_bytes", report.result_bytes},
                   {"editions", report.editions},
+                  {"epoch", report.epoch},
+                  {"weight_sum", report.weight_sum},
                   {"seconds", seconds(report.duration_ns)}};
       if (!report.failure.ok()) one["failure"] = report.failure.text();
       return line(one);
@@ -109,6 +111,7 @@ class Voice {
                        {"misfits", counters.misfits},
                        {"malformed", counters.malformed},
                        {"lost", counters.lost},
+                       {"stale", counters.stale},
                        {"left", counters.left}}}}}});
     }
     fmt::print("# {} rounds, {} failed; {} contributions too late; {:.3f} MiB in, {:.3f} MiB out\n", rounds, failed, counters.late,
@@ -146,6 +149,9 @@ Result<federated::AggregatorOptions> options_of(const ServeWords& words, const S
   options.chunk_elements = chunk > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(chunk);
   options.kept_rounds = words.keep;
   options.rounds = words.rounds;
+  options.group = group_of(words.meeting);
+  options.epoch = words.meeting.epoch;
+  ISTHMUS_ASSIGN(options.masking, masking_of(words.meeting));
   options.peer_timeout_ns = settings.peer_timeout_ns;
   options.target = &kernels::select_target(settings.simd);
   return options;
