@@ -138,7 +138,9 @@ bool Aggregator::told(uint64_t round) const {
     if (outcome->round != round) continue;
     for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
       const Seat& seat = seats_[rank];
-      if (seat.link && outcome->roster[rank] && (seat.served_round < round || seat.link->unsent_bytes() > 0)) return false;
+      if (!seat.link || !outcome->roster[rank]) continue;
+      const bool answered = !round_.masked() || !outcome->failure.ok() || seat.revealed_round >= round;
+      if (seat.served_round < round || seat.link->unsent_bytes() > 0 || !answered) return false;
     }
     return true;
   }
@@ -224,7 +226,11 @@ Status Aggregator::on_message(uint32_t rank, const bootstrap::Message& message, 
   if (type == AggregateType::offer && seat.joined) return on_offer(rank, message.body, now);
   if (type == AggregateType::indices && seat.joined) return on_indices(rank, message.body, now);
   if (type == AggregateType::shares && seat.joined) return round_.share(rank, message.body);
-  if (type == AggregateType::reveal && seat.joined) return round_.reveal(rank, message.body);
+  if (type == AggregateType::reveal && seat.joined) {
+    ISTHMUS_ASSIGN(const MemberMessage revealed, decode_member_message(message.body));
+    seat.revealed_round = std::max(seat.revealed_round, std::min(revealed.round, round_.number()));
+    return round_.reveal(rank, message.body);
+  }
   return remote_error(fmt::format("it sends a message of type {}, which is not for now", message.type));
 }
 

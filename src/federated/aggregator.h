@@ -97,7 +97,8 @@ class Aggregator final : private bootstrap::Reception::Host {
   [[nodiscard]] std::vector<transport::Address> addresses() const { return reception_.addresses(); }
   [[nodiscard]] uint64_t max_elements() const { return rules_.max_elements; }
   [[nodiscard]] uint32_t connected() const;
-  /// A round is over, and all who are in its sum have been sent it, or are gone.
+  /// A round is over, all who are in its sum have been sent it, or are gone, and nothing that they still say for it is on its way: what
+  /// is unread when a process ends takes back what it has sent.
   [[nodiscard]] bool told(uint64_t round) const;
   [[nodiscard]] Counters counters() const;
   /// What has happened since the last call.
@@ -125,6 +126,7 @@ class Aggregator final : private bootstrap::Reception::Host {
     size_t sums_sent = 0;
     bool keys_sent = false, inbox_sent = false, commit_sent = false;  ///< of a masked round
     uint64_t served_round = 0;                                        ///< whose outcome it has last been told
+    uint64_t revealed_round = 0;                                      ///< masked: for which it has last revealed shares, also too late
     std::string absence = "never connected";
   };
 
