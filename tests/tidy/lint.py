@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles every header on its own and runs clang-tidy, in parallel, remembering what passed by content. Called by ./dev check.
+"""Has clang read every header on its own and every source, in parallel, remembering what passed by content. Called by ./dev check.
 
     lint.py BUILD JOBS CACHE [FILE...]   BUILD holds clang's compile_commands.json
 
-Without FILEs: all headers, and clang-tidy on everything but tests/ (whose macros cost much time and yield little; name a test to
-have it checked). A header that a source includes first is compiled alone by that source already. A file is checked again when it, a project header that it includes, its flags, .clang-tidy or the compiler
-changes. Prints the output of what failed, and fails then.
+Sources go through clang-tidy, which reports clang's own errors and warnings too; those of tests/ through clang alone, as their macros
+cost clang-tidy much time and yield little (name a test to have it checked). A header that a source includes first is compiled alone by
+that source already. A file is checked again when it, a project header that it includes, its flags, .clang-tidy or the compiler changes.
+Prints the output of what failed, and fails then.
 """
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 
@@ -30,6 +34,7 @@ class Task:
     key: str
     command: list[str]
     text: str = ""  # standard input
+    folder: pathlib.Path | None = None
 
 
 def content_key(tree: Tree, path: str, extra: str) -> str:
@@ -77,12 +82,42 @@ def _tidy_tasks(tree: Tree, build: pathlib.Path, compiler: str, chosen: list[str
     return tasks
 
 
+@functools.cache
+def _googletest(flags: tuple[str, ...], build: pathlib.Path, cache: pathlib.Path) -> pathlib.Path:
+    """Googletest's headers, half of what most tests consist of, read once. Made anew in every run."""
+    path = cache / f"googletest-{hashlib.sha256(' '.join(flags).encode()).hexdigest()[:16]}.pch"
+    headers = "#include <gmock/gmock.h>\n#include <gtest/gtest.h>\n"
+    subprocess.run([*flags, "-x", "c++-header", "-", "-o", str(path)], input=headers, text=True, check=True, cwd=build)
+    return path
+
+
+def _clang_command(command: str, build: pathlib.Path, cache: pathlib.Path) -> list[str]:
+    """How a source is compiled, without what would be written."""
+    arguments = shlex.split(re.sub(r" -(o|MQ|MF) \S+| -MD", "", command.removeprefix("ccache "))) + ["-fsyntax-only"]
+    if "-DGTEST_HAS_PTHREAD=1" in arguments and "-std=c++20" in arguments:
+        flags = tuple(word for word in arguments[: arguments.index("-c")] if not re.match("-I|-isystem", word))
+        arguments += ["-include-pch", str(_googletest(flags, build, cache))]
+    return arguments
+
+
+def _test_tasks(tree: Tree, build: pathlib.Path, cache: pathlib.Path, compiler: str) -> list[Task]:
+    commands = _commands(build)
+    tasks = []
+    for path in tree.files:
+        full = str((tree.root / path).resolve())
+        if path.startswith("tests/") and full in commands:
+            key = content_key(tree, path, compiler + commands[full])
+            passed = (cache / key).exists()
+            tasks.append(Task(f"clang {path}", key, [] if passed else _clang_command(commands[full], build, cache), folder=build))
+    return tasks
+
+
 def _run(task: Task, cache: pathlib.Path) -> tuple[Task, str | None]:
     """None if it passed, now or before; else what it printed."""
     done = cache / task.key
     if done.exists():
         return task, None
-    result = subprocess.run(task.command, input=task.text, capture_output=True, text=True, check=False)
+    result = subprocess.run(task.command, input=task.text, capture_output=True, text=True, check=False, cwd=task.folder)
     if result.returncode == 0:
         done.touch()
         return task, None
@@ -109,6 +144,8 @@ def main() -> int:
     compiler = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
     cache.mkdir(parents=True, exist_ok=True)
     tasks = _header_tasks(tree, compiler, headers) + _tidy_tasks(tree, build, compiler, sources)
+    if not named:
+        tasks += _test_tasks(tree, build, cache, compiler)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         return _report(pool.map(lambda task: _run(task, cache), tasks), len(tasks))
 
