@@ -83,6 +83,27 @@ class Topo(unittest.TestCase):
         self.assertEqual([(child["name"], child["ranks"]) for child in region["children"]], [("fra1", [0, 2]), ("ams2", [1])])
         self.assertEqual(document["warnings"], ["ranks 0-1: the zone is not known, which others know; they are taken to be elsewhere"])
 
+    def test_ucx_between_hosts(self) -> None:
+        agent = self.path("agent.sh", '#!/bin/sh\nISTHMUS_HOSTID=$1; export ISTHMUS_HOSTID; shift; exec sh -c "$*"\n')
+        job = [ISTHMUS, "run", "-n", "2", "--hosts", "a,b", "--agent", f"/bin/sh {agent} {{host}}", "--", ISTHMUS, "topo"]
+        ended = subprocess.run([*job, "--json"], env=clean(), capture_output=True, text=True, timeout=50)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        document = json.loads(ended.stdout)
+        parts = [part for host in document["hosts"] for part in host["children"] if part["kind"] == "ucx"]
+        if not parts:
+            self.skipTest("UCX is not there")
+        devices = {device["name"] for device in parts[0]["children"]}
+        self.assertEqual(len(document["ucx"]), 1)
+        self.assertTrue(document["ucx"][0]["lanes"], "one host is reached by shared memory, whatever it is called")
+        self.assertLessEqual(set(document["ucx"][0]["lanes"]), devices)
+        ended = subprocess.run(job, env=clean() | {"UCX_TLS": "tcp"}, capture_output=True, text=True, timeout=50)
+        self.assertRegex(ended.stdout, r"UCX from \S+ to \S+: tcp/\S+\n")
+        ended = subprocess.run(job, env=clean() | {"UCX_TLS": "self"}, capture_output=True, text=True, timeout=50)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertRegex(ended.stdout, r"UCX from \S+ to \S+: .*(reach|Dest)")
+        ended = subprocess.run([*job, "--no-ucx", "--inside"], env=clean(), capture_output=True, text=True, timeout=50)
+        self.assertNotIn("ucx", ended.stdout.lower())
+
     def test_contradictions_are_said_once(self) -> None:
         file = self.path("places.json", '{"schema": "isthmus.topology/1", "places": {"*": "/ams2"}}')
         ended = self.ranks_at([{"ISTHMUS_SITE": "fra1", "ISTHMUS_TOPOLOGY_FILE": file}] * 2)

@@ -91,6 +91,7 @@ std::string encode(const TopoRecord& record) {
       {"host_id", record.place.host_id}, {"host", record.place.hostname}, {"claims", Json::array()}, {"warnings", record.warnings}};
   for (const Claim& claim : record.place.claims) json["claims"].push_back(json_of(claim));
   if (record.inside) json["inside"] = json_of(*record.inside);
+  if (!record.ucx_address.empty()) json["ucx_address"] = std::vector<uint8_t>(record.ucx_address.begin(), record.ucx_address.end());
   return text_of(json, -1);
 }
 
@@ -102,6 +103,8 @@ Result<TopoRecord> decode_record(std::string_view text) {
         .warnings = json.at("warnings").get<std::vector<std::string>>()};
     for (const Json& claim : json.at("claims")) record.place.claims.push_back(claim_of(claim));
     if (const auto inside = json.find("inside"); inside != json.end()) record.inside = part_of(*inside);
+    const auto address = json.value("ucx_address", std::vector<uint8_t>());
+    record.ucx_address.assign(address.begin(), address.end());
     return record;
   } catch (const Json::exception& error) {
     return remote_error(fmt::format("what a rank says is malformed: {}; do all ranks run the same isthmus?", error.what()));
@@ -153,6 +156,32 @@ std::string TopoReport::sites_text() const {
   return text;
 }
 
+std::vector<int32_t> TopoReport::ucx_peers() const {
+  std::vector<int32_t> peers;
+  for (size_t rank = 1; rank < records.size(); ++rank) {
+    const TopoRecord& record = records[rank];
+    if (!record.ucx_address.empty() && record.place.host_id != records.front().place.host_id) peers.push_back(static_cast<int32_t>(rank));
+  }
+  return peers;
+}
+
+std::string TopoReport::ways_text() const {
+  std::vector<std::pair<std::string, std::string>> found;  // lanes, hosts
+  for (const UcxWay& way : ways) {
+    const std::vector<std::string_view> names(way.lanes.begin(), way.lanes.end());
+    const std::string lanes = way.trouble.empty() ? join(names, ", ") : way.trouble;
+    const auto known = std::find_if(found.begin(), found.end(), [&](const auto& one) { return one.first == lanes; });
+    if (known == found.end()) {
+      found.emplace_back(lanes, way.host);
+    } else {
+      known->second += ", " + way.host;
+    }
+  }
+  std::string text;
+  for (const auto& [lanes, hosts] : found) text += fmt::format("UCX from {} to {}: {}\n", records.front().place.hostname, hosts, lanes);
+  return text;
+}
+
 std::string TopoReport::json() const {
   const std::vector<Place> all = places();
   const auto sites = topology::members_by_rank(all, Level::building);
@@ -169,12 +198,18 @@ std::string TopoReport::json() const {
       hosts.back()["name"] = all[rank].hostname;
     }
   }
+  Json reached = Json::array();
+  for (const UcxWay& way : ways) {
+    reached.push_back({{"from", all.front().hostname}, {"to", way.host}, {"lanes", way.lanes}});
+    if (!way.trouble.empty()) reached.back()["error"] = way.trouble;
+  }
   return text_of({{"schema", "isthmus.topo/1"},
                   {"job", is_job},
                   {"ranks", ranks},
                   {"divided_by", division ? Json(name_of(*division)) : Json(nullptr)},
                   {"tree", json_of(topology::make_tree(all))},
                   {"hosts", hosts},
+                  {"ucx", reached},
                   {"warnings", warnings()}},
                  2);
 }
