@@ -238,6 +238,8 @@ typedef struct isthmusCohort* isthmusCohort_t;
 
 enum { ISTHMUS_REP_LABEL = 0, ISTHMUS_REP_EMBEDDING = 1, ISTHMUS_REP_CLASS_MEANS = 2, ISTHMUS_REP_GRADIENT = 3 };
 enum { ISTHMUS_COHORT_MAX_K = 64 };
+/// Clusters are divided while the parts stand apart; or the best mean silhouette decides, which takes the coarsest of nested groups.
+enum { ISTHMUS_K_SPLIT = 0, ISTHMUS_K_SILHOUETTE = 1 };
 
 /// The same in all processes. Begin with ISTHMUS_COHORT_CONFIG_INITIALIZER; dim must be set.
 typedef struct isthmusCohortConfig_v1 {
@@ -248,15 +250,19 @@ typedef struct isthmusCohortConfig_v1 {
   unsigned long long probeHash; /* of the encoder or probe that representations are made with; 0: none */
   unsigned long long seed;      /* of the clustering, and of sketches */
   int kMin, kMax, kFixed;       /* clusters; 0: at least 1, at most 8, and as many as fit */
+  int kRule;                    /* by which their number is found: ISTHMUS_K_SPLIT or ISTHMUS_K_SILHOUETTE */
   int restarts;
-  double tau;        /* cluster all anew when a centre has moved by more than this of the distance between centres */
-  double hysteresis; /* a client moves when another centre is nearer by more than this share */
-  double silhouetteMin;
+  double tau;           /* cluster all anew when a centre has moved by more than this of the distance between centres */
+  double hysteresis;    /* a client moves when another centre is nearer by more than this share */
+  double silhouetteMin; /* by ISTHMUS_K_SILHOUETTE: one cluster where none fits better */
   int minCohort, cooldownRounds;
 } isthmusCohortConfig_t;
 
-#define ISTHMUS_COHORT_CONFIG_INITIALIZER \
-  { sizeof(isthmusCohortConfig_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE, ISTHMUS_REP_LABEL, 0, 0, 0, 0, 0, 0, 4, 1.0 / 3, 0.05, 0.2, 3, 5 }
+#define ISTHMUS_COHORT_CONFIG_INITIALIZER                                                                                                 \
+  {                                                                                                                                       \
+    sizeof(isthmusCohortConfig_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE, ISTHMUS_REP_LABEL, 0, 0, 0, 0, 0, 0, ISTHMUS_K_SPLIT, 4, 1.0 / 3, \
+        0.05, 0.2, 3, 5                                                                                                                   \
+  }
 
 /// What an update came to; the same in all processes. Begin with ISTHMUS_DRIFT_REPORT_INITIALIZER.
 typedef struct isthmusDriftReport_v1 {
@@ -278,11 +284,12 @@ ncclResult_t isthmusCohortInit(isthmusCohort_t* cohort, ncclComm_t parent, const
 
 /// A client of this process, known by a number of its own among all processes, says what its data are like: rep[0, dim), of `samples`
 /// samples. It counts from the next update; of several before that the last counts.
-///   ncclInvalidArgument  another dimension, or no representation: shares that are negative or do not sum to 1, numbers that are not finite
+///   ncclInvalidArgument  another dimension, no samples; shares that are negative or do not sum to 1, numbers that are not finite
 ncclResult_t isthmusCohortReport(isthmusCohort_t cohort, unsigned long long client, const float* rep, int dim, unsigned long long samples);
 
 /// Collective over the parent: takes in what was reported anywhere, moves clients or clusters all anew. `report` may be NULL.
-///   ncclInvalidArgument  processes disagree about kind, dimension, probe or seed (on all of them, saying how); too few clients
+///   ncclInvalidArgument  processes' configurations differ (on all of them, saying how); too few clients
+///   ncclInvalidUsage     within ncclGroupStart and ncclGroupEnd
 ///   ncclRemoteError      a process of the parent is lost
 ncclResult_t isthmusCohortUpdate(isthmusCohort_t cohort, isthmusDriftReport_t* report);
 

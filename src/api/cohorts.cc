@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <mutex>
 
 #include "api/library.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "federated/cohort_state.h"
 
 namespace isthmus::api {
@@ -20,6 +22,7 @@ struct OpenCohort {
   ncclComm_t parent = nullptr;
   int ranks = 0;
   federated::CohortConfig config;
+  uint64_t rules_hash = 0;  ///< of what decides beside the representations' kind
   std::unique_ptr<federated::CohortState> state;
   struct Pending {
     uint64_t sequence, samples;
@@ -61,10 +64,24 @@ Status check(const isthmusCohortConfig_t* config) {
   if (!counts || std::max({config->kMin, config->kMax, config->kFixed}) > ISTHMUS_COHORT_MAX_K) {
     return invalid_argument(fmt::format("numbers of clusters are 0 to {}, restarts and minCohort at least 1", int{ISTHMUS_COHORT_MAX_K}));
   }
+  if (config->kMax > 0 && config->kMin > config->kMax)
+    return invalid_argument(fmt::format("kMin {} is above kMax {}", config->kMin, config->kMax));
+  if (config->kRule < ISTHMUS_K_SPLIT || config->kRule > ISTHMUS_K_SILHOUETTE)
+    return invalid_argument(fmt::format("kRule {} is none", config->kRule));
   if (!(config->tau > 0 && config->hysteresis >= 0 && config->hysteresis < 1)) {
     return invalid_argument(fmt::format("tau {} must be above 0, hysteresis {} from 0 to below 1", config->tau, config->hysteresis));
   }
   return {};
+}
+
+uint64_t hash_of_rules(const isthmusCohortConfig_t& config) {
+  Hasher hasher;
+  for (const int number :
+       {config.kMin, config.kMax, config.kFixed, config.kRule, config.restarts, config.minCohort, config.cooldownRounds}) {
+    hasher.add(number);
+  }
+  for (const double number : {config.tau, config.hysteresis, config.silhouetteMin}) hasher.add(std::bit_cast<uint64_t>(number));
+  return hasher.value();
 }
 
 federated::CohortConfig config_of(const isthmusCohortConfig_t& given) {
@@ -77,6 +94,7 @@ federated::CohortConfig config_of(const isthmusCohortConfig_t& given) {
   config.clusters.k_fixed = static_cast<uint32_t>(given.kFixed);
   config.clusters.k_min = static_cast<uint32_t>(std::max(1, given.kMin));
   config.clusters.k_max = static_cast<uint32_t>(given.kMax);
+  config.clusters.rule = given.kRule == ISTHMUS_K_SPLIT ? federated::KRule::split : federated::KRule::silhouette;
   config.clusters.silhouette_min = given.silhouetteMin;
   config.clusters.restarts = static_cast<uint32_t>(given.restarts);
   config.clusters.min_cohort = config.trigger.min_cohort = static_cast<uint32_t>(given.minCohort);
@@ -95,8 +113,16 @@ Result<std::shared_ptr<OpenCohort>> find(Library& library, isthmusCohort_t cohor
 /// What processes compare before they exchange reports.
 struct Header {
   uint32_t kind = 0, dims = 0;
-  uint64_t probe_hash = 0, seed = 0, clients = 0;
+  uint64_t probe_hash = 0, seed = 0, rules_hash = 0, clients = 0;
 };
+
+/// Every process's value, by rank.
+template <typename T>
+Result<std::vector<T>> gather(const OpenCohort& cohort, const T& mine) {
+  std::vector<T> all(static_cast<size_t>(cohort.ranks));
+  ISTHMUS_TRY(status_of(ncclAllGather(&mine, all.data(), sizeof mine, ncclUint8, cohort.parent, nullptr)));
+  return all;
+}
 
 /// Every process's header; invalid_argument on all of them if two differ.
 Result<std::vector<Header>> gather_headers(const OpenCohort& cohort) {
@@ -105,9 +131,9 @@ Result<std::vector<Header>> gather_headers(const OpenCohort& cohort) {
                     .dims = rep.dims,
                     .probe_hash = rep.probe_hash,
                     .seed = rep.seed,
+                    .rules_hash = cohort.rules_hash,
                     .clients = cohort.pending.size()};
-  std::vector<Header> all(static_cast<size_t>(cohort.ranks));
-  ISTHMUS_TRY(status_of(ncclAllGather(&mine, all.data(), sizeof mine, ncclUint8, cohort.parent, nullptr)));
+  ISTHMUS_ASSIGN(std::vector<Header> all, gather(cohort, mine));
   const auto header_of = [](const Header& header) {
     return federated::RepHeader{
         .kind = static_cast<federated::RepKind>(header.kind), .dims = header.dims, .probe_hash = header.probe_hash, .seed = header.seed};
@@ -115,6 +141,11 @@ Result<std::vector<Header>> gather_headers(const OpenCohort& cohort) {
   for (size_t rank = 1; rank < all.size(); ++rank) {
     const Status same = federated::check_same(header_of(all[0]), header_of(all[rank]));
     if (!same.ok()) return same.with_context(fmt::format("rank {} against rank 0", rank));
+    if (all[rank].rules_hash == all[0].rules_hash) continue;
+    return invalid_argument(
+        fmt::format("rank {}'s cohort has another configuration than rank 0's (numbers of clusters, their rule, restarts, "
+                    "tau, hysteresis, silhouetteMin, minCohort or cooldownRounds)",
+                    rank));
   }
   return all;
 }
@@ -150,6 +181,19 @@ Status exchange(OpenCohort& cohort) {
   return {};
 }
 
+/// The same reports make the same clusters; but logarithms and cosines are those of each host's C library.
+Status compare_outcomes(const OpenCohort& cohort) {
+  const federated::CohortState& state = *cohort.state;
+  const uint64_t mine = Hasher().add(state.epoch()).add(std::as_bytes(state.centres().values)).value();
+  ISTHMUS_ASSIGN(const std::vector<uint64_t> all, gather(cohort, mine));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    return internal_error(
+        fmt::format("ranks 0 and {} have made other clusters of the same reports: do their hosts have the same C library?", rank));
+  }
+  return {};
+}
+
 void fill(isthmusDriftReport_t& to, const federated::DriftReport& from) {
   to.epoch = from.epoch;
   to.k = static_cast<int>(from.k);
@@ -174,12 +218,19 @@ void fill(isthmusDriftReport_t& to, const federated::DriftReport& from) {
   }
 }
 
+/// In a group, collectives only begin at its end.
+Status check_no_group() {
+  if (Library::group_depth() == 0) return {};
+  return invalid_usage("cohorts' calls block: they cannot be part of ncclGroupStart and ncclGroupEnd");
+}
+
 Status init(Library& library, isthmusCohort_t* out, ncclComm_t parent, const isthmusCohortConfig_t* config) {
   if (out == nullptr) return invalid_argument("the result pointer is NULL");
   ISTHMUS_TRY(check(config));
   auto cohort = std::make_shared<OpenCohort>();
   cohort->parent = parent;
   cohort->config = config_of(*config);
+  cohort->rules_hash = hash_of_rules(*config);
   cohort->state = std::make_unique<federated::CohortState>(cohort->config);
   const exec::Driver::Lock lock(library.driver());
   ISTHMUS_ASSIGN(comm::Communicator* const communicator, library.find(parent));
@@ -196,6 +247,7 @@ Status take_report(Library& library, isthmusCohort_t handle, uint64_t client, co
     return invalid_argument(fmt::format("a representation of {} numbers, where the cohort's have {}", dim, header.dims));
   }
   if (rep == nullptr) return invalid_argument("the representation is NULL");
+  if (samples == 0) return invalid_argument("a representation of no samples; at least 1");
   const std::span<const float> values(rep, static_cast<size_t>(dim));
   ISTHMUS_TRY(federated::check_values(header, values).with_context(fmt::format("client {}", client)));
   cohort->pending[client] = {.sequence = ++cohort->sequences[client], .samples = samples, .values = {values.begin(), values.end()}};
@@ -203,13 +255,15 @@ Status take_report(Library& library, isthmusCohort_t handle, uint64_t client, co
 }
 
 Status update(Library& library, isthmusCohort_t handle, isthmusDriftReport_t* report) {
-  if (report != nullptr && (report->size != sizeof(isthmusDriftReport_t) || report->magic != ISTHMUS_MAGIC)) {
+  ISTHMUS_TRY(check_no_group());
+  if (report != nullptr && (report->size != sizeof(isthmusDriftReport_t) || report->magic != ISTHMUS_MAGIC || report->version == 0)) {
     return invalid_argument("the report was not begun with ISTHMUS_DRIFT_REPORT_INITIALIZER, or comes from another header");
   }
   ISTHMUS_ASSIGN(const auto cohort, find(library, handle));
   const std::lock_guard guard(cohort->mutex);
   ISTHMUS_TRY(exchange(*cohort));
   ISTHMUS_ASSIGN(const federated::DriftReport made, cohort->state->update());
+  ISTHMUS_TRY(compare_outcomes(*cohort));
   const auto mixing = cohort->state->mixing();
   cohort->mixing.assign(mixing.begin(), mixing.end());
   if (report != nullptr) fill(*report, made);
@@ -219,6 +273,7 @@ Status update(Library& library, isthmusCohort_t handle, isthmusDriftReport_t* re
 Status make_comm(Library& library, isthmusCohort_t handle, int cluster, ncclComm_t* comm) {
   if (comm == nullptr) return invalid_argument("the result pointer is NULL");
   *comm = nullptr;
+  ISTHMUS_TRY(check_no_group());
   ISTHMUS_ASSIGN(const auto cohort, find(library, handle));
   const std::lock_guard guard(cohort->mutex);
   if (cluster >= static_cast<int>(cohort->state->k()) || cluster < -1) {

@@ -38,7 +38,7 @@ comm::Survey::Premises premises_of(const Settings& settings) {
   std::vector<float> sums(kElements);
   const kernels::Target& target = kernels::select_target(settings.simd);
   const auto reduce = target.reduce[static_cast<size_t>(DataType::float32)][static_cast<size_t>(ReduceOp::sum)];
-  comm::Survey::Premises premises{.budget_ns = settings.probe_budget_ns};
+  comm::Survey::Premises premises{.budget_ns = settings.probe_budget_ns, .drift_percent = settings.drift_percent};
   // Ranks wait in calls for those that measure.
   premises.budget_ns = std::min(premises.budget_ns, settings.setup_timeout_ns / 4);
   if (settings.operation_timeout_ns > 0) premises.budget_ns = std::min(premises.budget_ns, settings.operation_timeout_ns / 4);

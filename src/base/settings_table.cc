@@ -258,7 +258,8 @@ constexpr std::array kDefinitions = {
                       duration<&Settings::probe_budget_ns>},
     SettingDefinition{"ISTHMUS_DRIFT", "", "20",
                       "By how many percent the collectives of a communicator that was measured (ISTHMUS_PROBE) must take longer than "
-                      "predicted, or the prediction longer than they, for a while, for all its ranks to measure and plan again. 0: never.",
+                      "predicted, or the prediction longer than they, for a while, for all its ranks to measure and plan again. 0: never. "
+                      "Rank 0's counts for all.",
                       drift_percent},
     SettingDefinition{"ISTHMUS_DRIFT_INTERVAL", "", "30s",
                       "How long at least between one such measuring and the next; twice as long after each that has found nothing new.",

@@ -27,9 +27,9 @@ constexpr size_t kMostText = 256;
 /// Numbers of calls wrap.
 bool is_later(uint32_t one, uint32_t other) { return static_cast<int32_t>(one - other) > 0; }
 
-topology::DriftLimits limits_of(const Settings& settings) {
+topology::DriftLimits limits_of(uint32_t percent) {
   topology::DriftLimits limits;
-  limits.tolerated = std::log1p(static_cast<double>(settings.drift_percent) / 100);
+  limits.tolerated = std::log1p(static_cast<double>(percent) / 100);
   limits.slack = limits.tolerated / 2;
   return limits;
 }
@@ -42,7 +42,7 @@ Drift::Drift(const Context& context, Communicator& communicator, const Survey& s
       premises_(survey.premises()),
       premises_at_ns_(now),
       basis_(*survey.outcome()),
-      residuals_(limits_of(context.process.settings())),
+      residuals_(limits_of(survey.drift_percent())),
       interval_ns_(context.process.settings().drift_interval_ns) {
   verdicts_.assign(static_cast<size_t>(communicator.ranks()), Verdict::steady);
   context_.process.add_polled(*this);
@@ -267,7 +267,7 @@ void follow_survey(const Context& context, Communicator& communicator, const Sur
   if (!survey.outcome()->sites.empty()) communicator.take_sites(survey.outcome()->sites);
   follow_plan(context, communicator, survey.outcome()->plan);
   communicator.remember_profile(to_json(survey.outcome()->profile));
-  if (context.process.settings().drift_percent > 0) communicator.watch_drift(std::make_unique<Drift>(context, communicator, survey, now));
+  if (survey.drift_percent() > 0) communicator.watch_drift(std::make_unique<Drift>(context, communicator, survey, now));
 }
 
 }  // namespace isthmus::comm

@@ -77,7 +77,9 @@ Status Survey::go_on(TimeNs now) {
     case Stage::experiments:
       return next_experiment(now);
     case Stage::agreement:
+      if (plan_.looks_for_sites()) began_ns_ = now;
       plan_.accept(agreed_);
+      drift_percent_ = static_cast<uint32_t>(agreed_[topology::SurveyPlan::kDriftPercent]);
       if (plan_.experiments().empty()) return begin_plan();
       begin_phase();
       return {};
@@ -174,6 +176,7 @@ Status Survey::agree(TimeNs now) {
     results_[Plan::kWallClockS] = premises_.wall_clock_s;
     results_[Plan::kReduceBytesPerS] = static_cast<int64_t>(premises_.reduce_bytes_per_s);
     results_[Plan::kCopyBytesPerS] = static_cast<int64_t>(premises_.copy_bytes_per_s);
+    results_[Plan::kDriftPercent] = premises_.drift_percent;
   }
   // Rules that want everything compressed do not mean this.
   ISTHMUS_ASSIGN(const codec::Named* none, communicator_.process().codecs().get("none", static_cast<uint32_t>(communicator_.ranks())));

@@ -27,6 +27,7 @@ class Survey {
     int64_t wall_clock_s = 0;                               ///< since 1970
     uint64_t reduce_bytes_per_s = 0, copy_bytes_per_s = 0;  ///< 0: not measured
     uint64_t epoch = 1;                                     ///< of the profile that comes of it; the same on all ranks
+    uint32_t drift_percent = 0;                             ///< ISTHMUS_DRIFT; 0: links are not watched
   };
   struct Outcome {
     topology::Profile profile;
@@ -45,6 +46,8 @@ class Survey {
   /// Likewise: what to follow, the same on all ranks; nothing where no plan came of it.
   [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
   [[nodiscard]] const Premises& premises() const { return premises_; }
+  /// Likewise: rank 0's, the same on all ranks.
+  [[nodiscard]] uint32_t drift_percent() const { return drift_percent_; }
 
  private:
   enum class Stage : uint8_t { experiments, agreement, length, text, over };
@@ -69,7 +72,8 @@ class Survey {
 
   Communicator& communicator_;
   Premises premises_;
-  TimeNs began_ns_;
+  uint32_t drift_percent_ = 0;
+  TimeNs began_ns_;  ///< or found the sites, which the budget is not for
   topology::SurveyPlan plan_;
   Stage stage_ = Stage::experiments;
   Status status_;

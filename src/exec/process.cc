@@ -169,10 +169,13 @@ bool Process::has_backlog() const {
 }
 
 bool Process::awaits(const Endpoint& endpoint) const {
+  if (std::any_of(held_launches_.begin(), held_launches_.end(), [&](const Launch* launch) { return launch->awaits(endpoint); }))
+    return true;
   return std::any_of(streams_.begin(), streams_.end(), [&](const auto& entry) { return entry.second->awaits(endpoint); });
 }
 
 void Process::withdraw(const Endpoint& endpoint, const Status& why) {
+  for (Launch* launch : held_launches_) launch->withdraw(endpoint, why);
   for (auto& [handle, stream] : streams_) stream->withdraw(endpoint, why);
 }
 

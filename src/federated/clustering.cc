@@ -117,7 +117,8 @@ Clustering without_small(const Points& points, Clustering clustering, const Clus
 
 Clustering cluster_all(const Points& points, const ClusterRules& rules) {
   const auto rows = static_cast<uint32_t>(std::min<size_t>(points.size(), UINT32_MAX));
-  const uint32_t k_max = std::min(rows, rules.k_max > 0 ? rules.k_max : std::max(1U, std::min(8U, static_cast<uint32_t>(std::sqrt(rows)))));
+  const uint32_t usual = std::max(1U, std::min(8U, static_cast<uint32_t>(std::sqrt(rows))));
+  const uint32_t k_max = std::min(rows, rules.k_max > 0 ? rules.k_max : std::max(rules.k_min, usual));
   Clustering found = rules.k_fixed > 0                 ? kmeans(points, rules.k_fixed, kmeans_rules(rules))
                      : rules.rule == KRule::silhouette ? by_silhouette(points, rules, k_max)
                                                        : by_splitting(points, rules, k_max);

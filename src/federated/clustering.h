@@ -24,7 +24,7 @@ struct ClusterRules {
   KRule rule = KRule::split;
   uint32_t k_fixed = 0;  ///< 0: the rule finds it
   uint32_t k_min = 1;
-  uint32_t k_max = 0;                  ///< 0: min(8, sqrt(rows))
+  uint32_t k_max = 0;                  ///< 0: min(8, sqrt(rows)), at least k_min
   double silhouette_min = 0.2;         ///< a uniform cloud reaches 0.1 to 0.17
   double significance = 4.25;          ///< of rule split: standard deviations (SplitRules)
   std::span<const double> noise = {};  ///< of rule split, by row: squared l2 distance that sampling alone makes; empty: not known

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cohort's memory: who reported what, who is in which cluster, where centres were. Reports go in at any time and in any order; update()
 // moves clients or clusters all anew, and says what it did. Everything that decides is here or below; nothing here sends, waits or reads a
-// clock, and equal reports with an equal seed give equal results on every host. Used by cohorts over communicators, by the simulation and
-// by the offline tool. Errors are reports that cannot be compared and rules that cannot be met.
+// clock, and equal reports with an equal seed give equal results on hosts with the same C library. Used by cohorts over communicators, by
+// the simulation and by the offline tool. Errors are reports that cannot be compared and rules that cannot be met.
 #pragma once
 
 #include <cstdint>

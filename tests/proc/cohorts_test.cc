@@ -33,9 +33,9 @@ std::vector<float> shares_of(int group) {
 }
 
 /// What a step of a test must be; else the rank ends with its line.
-#define MUST(condition)                                                   \
-  do {                                                                    \
-    if (!(condition)) return note(ending, ncclInternalError, #condition); \
+#define MUST(condition)                                                                                                           \
+  do {                                                                                                                            \
+    if (!(condition)) return note(ending, ncclInternalError, (std::string(#condition ": ") + ncclGetLastError(nullptr)).c_str()); \
   } while (false)
 
 void follow_drift(int32_t rank, ncclComm_t comm, Ending& ending) {
@@ -122,6 +122,8 @@ TEST(Cohorts, SplitIntoCommunicatorsOfOneClientEach) {
         ncclComm_t cluster = nullptr;
         MUST(isthmusCohortComm(cohort, mine, &cluster) == ncclSuccess);
         MUST(cluster != nullptr && ncclCommCount(cluster, &ranks) == ncclSuccess && ranks == 2);
+        int sum = 1;  // after it the others are there, too
+        MUST(ncclAllReduce(&sum, &sum, 1, ncclInt32, ncclSum, cluster, nullptr) == ncclSuccess && sum == 2);
         MUST(isthmusCohortDestroy(cohort) == ncclSuccess);
         note(ending, ncclCommDestroy(cluster));
       }};
@@ -145,6 +147,22 @@ TEST(Cohorts, TellAllProcessesThatTheirRepresentationsDiffer) {
   }
 }
 
+TEST(Cohorts, TellAllProcessesThatTheirRulesDiffer) {
+  Team team{.ranks = 3, .body = [](int32_t rank, ncclComm_t comm, Ending& ending) {
+              isthmusCohortConfig_t config = config_of();
+              if (rank == 2) config.tau = 0.5;
+              isthmusCohort_t cohort = nullptr;
+              MUST(isthmusCohortInit(&cohort, comm, &config) == ncclSuccess);
+              const ncclResult_t result = isthmusCohortUpdate(cohort, nullptr);
+              note(ending, result == ncclInvalidArgument ? ncclSuccess : result, ncclGetLastError(nullptr));  // an abort would overtake it
+              if (isthmusCohortDestroy(cohort) != ncclSuccess) note(ending, ncclInternalError, "destroy");
+            }};
+  for (const Ending& ending : run_team(team)) {
+    EXPECT_EQ(ending.result, ncclSuccess) << ending.words();
+    EXPECT_THAT(ending.words(), HasSubstr("rank 2's cohort has another configuration"));
+  }
+}
+
 TEST(Cohorts, RefuseWhatMakesNoSense) {
   Team team{.ranks = 1, .body = [](int32_t, ncclComm_t comm, Ending& ending) {
               isthmusCohort_t cohort = nullptr;
@@ -154,14 +172,25 @@ TEST(Cohorts, RefuseWhatMakesNoSense) {
               config.repKind = 9;
               MUST(isthmusCohortInit(&cohort, comm, &config) == ncclInvalidArgument);
               config = config_of();
+              config.kMin = 6, config.kMax = 5;
+              MUST(isthmusCohortInit(&cohort, comm, &config) == ncclInvalidArgument);
+              config = config_of();
+              config.kRule = 2;
+              MUST(isthmusCohortInit(&cohort, comm, &config) == ncclInvalidArgument);
+              config = config_of();
               MUST(isthmusCohortInit(&cohort, nullptr, &config) == ncclInvalidArgument);
               MUST(isthmusCohortInit(&cohort, comm, &config) == ncclSuccess);
               MUST(isthmusCohortReport(cohort, 1, shares_of(0).data(), kLabels - 1, 40) == ncclInvalidArgument);
               MUST(isthmusCohortReport(cohort, 1, nullptr, kLabels, 40) == ncclInvalidArgument);
               const std::vector<float> wrong(kLabels, 0.5F);
               MUST(isthmusCohortReport(cohort, 1, wrong.data(), kLabels, 40) == ncclInvalidArgument);
+              MUST(isthmusCohortReport(cohort, 1, shares_of(0).data(), kLabels, 0) == ncclInvalidArgument);
               MUST(isthmusCohortUpdate(cohort, nullptr) == ncclInvalidArgument);
               ncclComm_t none = nullptr;
+              MUST(ncclGroupStart() == ncclSuccess);
+              MUST(isthmusCohortUpdate(cohort, nullptr) == ncclInvalidUsage);
+              MUST(isthmusCohortComm(cohort, 0, &none) == ncclInvalidUsage);
+              MUST(ncclGroupEnd() == ncclSuccess);
               MUST(isthmusCohortComm(cohort, 5, &none) == ncclInvalidArgument);
               MUST(isthmusCohortDestroy(cohort) == ncclSuccess);
               MUST(isthmusCohortDestroy(cohort) == ncclInvalidArgument);

@@ -24,7 +24,8 @@ Settings probing() {
 /// A job whose communicator has been surveyed, with a stream on each rank.
 class Team {
  public:
-  explicit Team(uint64_t seed, const Settings& settings = probing()) : job(seed, kRanks, settings, kSites) {
+  explicit Team(uint64_t seed, const Settings& settings = probing(), const std::function<void(size_t, Settings&)>& adjust = {})
+      : job(seed, kRanks, settings, kSites, adjust) {
     set_links(5 * kMillisecondNs, 25e6);
     job.world.set_default_link({.latency_ns = 50'000, .rate_bytes_per_s = 1e9});
     job.join_all();
@@ -262,6 +263,45 @@ TEST(SimDrift, IsOffWhereTheSettingsSaySo) {
   ASSERT_TRUE(team.run());
   team.expect_right();
   team.expect_epoch(1);
+}
+
+// A rank alone neither keeps the others from it nor leaves them waiting.
+TEST(SimDrift, RankZerosSettingCountsForAll) {
+  for (const size_t other : {size_t{0}, size_t{2}}) {
+    Team team(7, probing(), [&](size_t rank, Settings& settings) { settings.drift_percent = rank == other ? 0 : 20; });
+    team.enqueue_all(60);
+    ASSERT_TRUE(team.run());
+    team.set_links(20 * kMillisecondNs, 6e6);
+    team.enqueue_all(100);
+    ASSERT_TRUE(team.run());
+    team.expect_right();
+    team.expect_epoch(other == 0 ? 1 : 2);
+  }
+}
+
+// Somebody ends the communicator from another thread while a call waits for the others to change over.
+TEST(SimDrift, HeldCallsEndWithTheirCommunicator) {
+  for (const bool aborts : {true, false}) {
+    Team team(8);
+    std::vector<std::vector<float>> in(kRanks, std::vector<float>(kCount, 1.0F)), out(kRanks, std::vector<float>(kCount));
+    const auto is_held = [&](size_t rank) { return team.job.rank(rank).launch != nullptr && !team.job.rank(rank).launch->submitted(); };
+    std::optional<size_t> held;
+    for (int call = 0; call < 130 && !held; ++call) {
+      if (call == 50) team.set_links(20 * kMillisecondNs, 6e6);
+      for (size_t rank = 0; rank < kRanks; ++rank) {
+        team.job.submit(rank, {.collective = Collective::allreduce, .in = in[rank].data(), .out = out[rank].data(), .count = kCount});
+        if (!held && is_held(rank)) held = rank;
+      }
+      if (!held) ASSERT_TRUE(team.job.run_launches());
+    }
+    ASSERT_TRUE(held);
+    comm::Communicator& communicator = *team.job.rank(*held).communicator;
+    EXPECT_FALSE(communicator.idle());
+    if (aborts) communicator.abort();
+    communicator.close();
+    ASSERT_TRUE(team.job.run_until([&] { return team.job.rank(*held).launch->done(); }, kSecondNs));
+    EXPECT_EQ(team.job.rank(*held).launch->status().code(), Code::invalid_usage);
+  }
 }
 
 }  // namespace

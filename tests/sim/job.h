@@ -30,10 +30,10 @@ class Job {
     std::unique_ptr<comm::Communicator> communicator;
   };
 
-  /// `sites`: the name of each rank's site, or of its region and site ("r/a"); empty: each host is one. `unwilling`: a rank that does not
-  /// want to be measured.
+  /// `sites`: the name of each rank's site, or of its region and site ("r/a"); empty: each host is one. `adjust`: makes a rank's settings
+  /// others than those of all.
   Job(uint64_t seed, int32_t ranks, const Settings& settings = {}, const std::vector<std::string>& sites = {},
-      std::optional<size_t> unwilling = std::nullopt)
+      const std::function<void(size_t rank, Settings&)>& adjust = {})
       : world(seed), settings_(settings) {
     auto selector = collectives::Selector::make(settings.algorithm);
     EXPECT_TRUE(selector.ok()) << selector.status().text();
@@ -52,7 +52,7 @@ class Job {
         identity.site = slash == std::string::npos ? name : name.substr(slash + 1);
       }
       Settings own = settings_;
-      if (unwilling == static_cast<size_t>(rank)) own.probe = false;
+      if (adjust) adjust(static_cast<size_t>(rank), own);
       added.process = std::make_unique<exec::Process>(own, identity, Logger::silent(), &world.network(added.host));
       ranks_.push_back(std::move(added));
     }
@@ -124,9 +124,10 @@ class Job {
   }
 
   /// Begins what the library does after joining where ISTHMUS_PROBE says so.
-  void begin_surveys(const comm::Survey::Premises& premises) {
+  void begin_surveys(comm::Survey::Premises premises) {
     for (Rank& rank : ranks_) {
       ASSERT_TRUE(comm::wants_survey(*rank.communicator));
+      premises.drift_percent = rank.process->settings().drift_percent;
       rank.survey = std::make_unique<comm::Survey>(*rank.communicator, premises, world.now());
     }
   }

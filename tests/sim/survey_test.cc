@@ -212,7 +212,7 @@ TEST(SimSurvey, SitesAreToldByRoundTrips) {
 
 TEST(SimSurvey, IsNotWantedByAll) {
   for (size_t unwilling = 0; unwilling < 3; ++unwilling) {
-    Job job(6, 3, probing(), {"a", "a", "b"}, unwilling);
+    Job job(6, 3, probing(), {"a", "a", "b"}, [&](size_t rank, Settings& settings) { settings.probe = rank != unwilling; });
     job.join_all();
     ASSERT_FALSE(testing::Test::HasFatalFailure());
     for (size_t rank = 0; rank < 3; ++rank) EXPECT_FALSE(comm::wants_survey(*job.rank(rank).communicator)) << rank;

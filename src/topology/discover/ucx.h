@@ -28,8 +28,8 @@ class Ucx {
   /// How others reach this process: bytes for lanes_to() of another one.
   [[nodiscard]] virtual Result<std::string> address() const = 0;
 
-  /// The lanes that UCX would take to the process with that address, the one for small messages first: "tcp/eth0". Nothing is sent for it but what
-  /// UCX does to connect, and nobody need answer. Fails where UCX knows no way, or the address is none of UCX's.
+  /// The lanes that UCX would take to the process with that address, the one for small messages first: "tcp/eth0". Nothing is sent for it
+  /// but what UCX does to connect, and nobody need answer. Fails where UCX knows no way, or the address is none of UCX's.
   [[nodiscard]] virtual Result<std::vector<std::string>> lanes_to(std::string_view address) const = 0;
 };
 

@@ -45,15 +45,19 @@ void Residuals::learn(Kind& kind) const {
   kind.tolerated = std::max(limits_.tolerated, std::min(limits_.most_tolerated, limits_.tolerated_deviations * deviation));
 }
 
-void Residuals::judge(Kind& kind) const {
+void Residuals::judge(Kind& kind) {
+  const bool was_steady = kind.verdict == Verdict::steady;
   if (std::abs(kind.mean) < kHysteresis * kind.tolerated) kind.verdict = Verdict::steady;
-  if (kind.samples < limits_.least_samples) return;
-  if (kind.mean > kind.tolerated && kind.above > limits_.alarm) kind.verdict = Verdict::slower;
-  if (kind.mean < -kind.tolerated && kind.below > limits_.alarm) kind.verdict = Verdict::quicker;
+  if (kind.samples >= limits_.least_samples) {
+    if (kind.mean > kind.tolerated && kind.above > limits_.alarm) kind.verdict = Verdict::slower;
+    if (kind.mean < -kind.tolerated && kind.below > limits_.alarm) kind.verdict = Verdict::quicker;
+  }
+  unsteady_ += (was_steady ? 1 : 0) - (kind.verdict == Verdict::steady ? 1 : 0);
 }
 
 const Residuals::Kind* Residuals::worst() const {
   const Kind* worst = nullptr;
+  if (unsteady_ == 0) return worst;  // as a rule, and asked after each call
   for (const Kind& kind : kinds_) {
     if (kind.verdict != Verdict::steady && (worst == nullptr || std::abs(kind.mean) > std::abs(worst->mean))) worst = &kind;
   }
@@ -77,6 +81,7 @@ std::string Residuals::text() const {
 void Residuals::restart(bool any_bias) {
   any_bias_ = any_bias;
   kinds_ = {};
+  unsteady_ = 0;
 }
 
 Verdict common_verdict(std::span<const Verdict> by_rank) {

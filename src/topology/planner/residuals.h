@@ -41,7 +41,8 @@ class Residuals {
   void add(Collective collective, uint64_t bytes, TimeNs measured_ns, TimeNs predicted_ns);
   /// Of the kind of call that is off most; that it is steady is said again only when it is well within what is tolerated.
   [[nodiscard]] Verdict verdict() const;
-  /// That kind of call, for people: "allreduce from 1048576 bytes takes 3.9 times as long as predicted (40 calls)"; "" where all is steady.
+  /// That kind of call, for people: "allreduce from 1048576 bytes takes 3.90 of the time predicted, and began with 1.10 (40 calls)"; ""
+  /// where all is steady.
   [[nodiscard]] std::string text() const;
   /// A new plan, or a survey: everything begins anew. `any_bias`: however wrong predictions are, it is not the links.
   void restart(bool any_bias);
@@ -60,10 +61,11 @@ class Residuals {
 
   [[nodiscard]] const Kind* worst() const;
   void learn(Kind& kind) const;
-  void judge(Kind& kind) const;
+  void judge(Kind& kind);
 
   DriftLimits limits_;
   bool any_bias_ = false;
+  int unsteady_ = 0;  ///< kinds of which something else was said last
   std::array<Kind, kSizes * kCollectives> kinds_;
 };
 

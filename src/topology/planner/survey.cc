@@ -14,8 +14,8 @@ constexpr double kWindowNs = 0.15e9;  ///< what one kind of experiment may take 
 constexpr int32_t kMostMembers = 8;   ///< of the widest level: each pair of them is looked at
 constexpr size_t kMostCounterparts = 16;
 constexpr uint64_t kSmall = Experiment::kAnswerBytes, kRough = 64 << 10, kLeast = 256 << 10, kMost = 8 << 20;
-constexpr uint32_t kPlacePings = 8, kRoughPings = 4, kBurst = 32;
-constexpr int32_t kLeastPlaced = 3, kMostPlaced = 32;  ///< hosts that are told apart by round trips
+constexpr uint32_t kPlacePings = 3, kRoughPings = 4, kBurst = 32;
+constexpr int32_t kLeastPlaced = 3, kMostPlaced = 16;  ///< hosts that are told apart by round trips: 60 round trips at most for each
 constexpr double kMostPings = 60;
 constexpr int kMostRises = 3;
 constexpr size_t kCutSteps = 4;        ///< of a pair: there and back, to wake up and to measure
@@ -227,11 +227,11 @@ void SurveyPlan::next() {
   orders_.clear();
   experiments_.clear();
   busy_ns_.clear();
-  left_ns_ = static_cast<double>(header_[kBudgetNs] - header_[kElapsedNs]);
   if (phase_ == Phase::places) {
     settle_places();
     return begin();
   }
+  left_ns_ = static_cast<double>(header_[kBudgetNs] - header_[kElapsedNs]);
   if (phase_ == Phase::rough) {
     phase_ = Phase::detail;
     add_details();

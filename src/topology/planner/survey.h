@@ -41,15 +41,17 @@ class SurveyPlan {
  public:
   /// Results are a header, then two numbers for each experiment; zero except at the rank that has measured, so that their largest over all
   /// ranks is what was measured. Of the header, all ranks tell how long the survey takes so far, rank 0 the rest.
-  enum Header : uint8_t { kElapsedNs, kBudgetNs, kWallClockS, kReduceBytesPerS, kCopyBytesPerS, kHeader };
+  enum Header : uint8_t { kElapsedNs, kBudgetNs, kWallClockS, kReduceBytesPerS, kCopyBytesPerS, kDriftPercent, kHeader };
   static constexpr size_t kPerExperiment = 2;
 
   /// Experiments stop when they have taken what the header calls the budget, as far as can be told before each; those of the first phase
   /// are always made. `finds_sites`: nobody names the hosts' buildings, so that round trips between all hosts are to tell them first, if
-  /// there are several hosts but not too many.
+  /// there are several hosts but not too many; that is not what the budget is for.
   explicit SurveyPlan(Layout layout, bool finds_sites = false);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
+  /// What the present phase is for.
+  [[nodiscard]] bool looks_for_sites() const { return phase_ == Phase::places; }
   /// By rank: the building that was found; empty: none was looked for.
   [[nodiscard]] const std::vector<int32_t>& found_sites() const { return found_sites_; }
   /// Those of the present phase, in the order in which every rank carries out its own; none: the survey is over.
