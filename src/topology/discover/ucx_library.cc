@@ -3,9 +3,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <ucp/api/ucp.h>
+#include <ucs/debug/log_def.h>
 #include <uct/api/uct.h>
 
 #include <array>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 
 #include "topology/discover/ucx.h"
@@ -40,7 +43,18 @@ struct Calls {
   decltype(&uct_md_query_tl_resources) md_query_resources;
   decltype(&uct_release_tl_resource_list) release_resources;
   decltype(&ucs_status_string) status_string;
+  decltype(&ucs_log_push_handler) log_push_handler;
 };
+
+/// What UCX has to say goes to stderr: by itself it would write to stdout, into the middle of JSON.
+ucs_log_func_rc_t log_to_stderr(const char* /*file*/, unsigned /*line*/, const char* /*function*/, ucs_log_level_t level,
+                                const ucs_log_component_config_t* /*component*/, const char* format, va_list arguments) {
+  if (level > UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_STOP;
+  std::array<char, 1024> text{};
+  static_cast<void>(vsnprintf(text.data(), text.size(), format, arguments));
+  fmt::print(stderr, "UCX: {}\n", text.data());
+  return UCS_LOG_FUNC_RC_STOP;
+}
 
 /// A library that is never closed: UCX registers exit handlers. null: not installed.
 void* open_library(const char* name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
@@ -87,6 +101,7 @@ void find_transports(Loader& loader, void* uct, void* ucs, Calls& calls) {
   loader.find(uct, "uct_md_query_tl_resources", calls.md_query_resources);
   loader.find(uct, "uct_release_tl_resource_list", calls.release_resources);
   loader.find(ucs, "ucs_status_string", calls.status_string);
+  loader.find(ucs, "ucs_log_push_handler", calls.log_push_handler);
 }
 
 std::string kind_of(uct_device_type_t type) {
@@ -226,8 +241,6 @@ Result<std::vector<std::string>> LoadedUcx::lanes_to(std::string_view address) c
 }  // namespace
 
 Result<std::unique_ptr<Ucx>> Ucx::open() {
-  // UCX writes what it has to say to stdout, into the middle of JSON, unless told otherwise before it is loaded.
-  static_cast<void>(setenv("UCX_LOG_FILE", "stderr", 0));
   void* ucs = open_library("libucs.so.0");
   void* uct = open_library("libuct.so.0");
   void* ucp = open_library("libucp.so.0");
@@ -237,6 +250,7 @@ Result<std::unique_ptr<Ucx>> Ucx::open() {
   find_protocols(loader, ucp, calls);
   find_transports(loader, uct, ucs, calls);
   if (!loader.missing().empty()) return system_error(fmt::format("the installed UCX has no {}: 1.10 or later is needed", loader.missing()));
+  calls.log_push_handler(log_to_stderr);
   auto ucx = std::make_unique<LoadedUcx>(calls);
   ISTHMUS_TRY(ucx->start());
   return std::unique_ptr<Ucx>(std::move(ucx));
