@@ -162,7 +162,7 @@ void CohortState::move_reporters(DriftReport& report) {
   for (const uint32_t slot : slots_by_id()) {
     Client& client = table_[slot];
     if (!client.fresh) continue;
-    client.fresh = false;
+    client.fresh = client.in_reference = false;
     if (client.cluster == kNoCluster) {
       client.cluster = nearest(config_.clusters.metric, centres(), values_of(slot));
       ++report.joined;
@@ -184,7 +184,8 @@ void CohortState::move_reporters(DriftReport& report) {
 void CohortState::place_uncounted() {
   for (uint32_t slot = 0; slot < table_.size(); ++slot) {
     table_[slot].fresh = false;
-    if (!table_[slot].conduct.quarantined) continue;
+    table_[slot].in_reference = !table_[slot].conduct.quarantined;
+    if (table_[slot].in_reference) continue;
     table_[slot].cluster = nearest(config_.clusters.metric, centres(), values_of(slot));
   }
 }
@@ -226,7 +227,7 @@ void CohortState::adopt(Rows& rows, Found found, DriftReport& report) {
   empty_rounds_.assign(k_new, 0);
   reference_ = centres_;
   theta_ = mean_centre_distance(config_.clusters.metric, centres(), rows.points);
-  reference_spread_ = overall_mean(heterogeneity_of(config_.clusters.metric, rows.points, rows.assignment, centres()));
+  reference_clusters_ = heterogeneity_of(config_.clusters.metric, rows.points, rows.assignment, centres());
   silhouette_ = found.silhouette;
   clustered_at_ = round_;
   asked_ = false;
@@ -239,11 +240,24 @@ void CohortState::measure(const Rows& rows, DriftReport& report) const {
   report.quarantined = table_.size() - rows.slots.size();
 }
 
+/// By cluster, for rho; empty for l1. The scatter is that of the reference: clusters whose groups have come apart scatter more, which
+/// must not count as noise.
+std::vector<double> CohortState::noise_of_moves(const Rows& rows) const {
+  if (config_.clusters.metric != Metric::l2) return {};
+  std::vector<uint64_t> kept(k());
+  for (size_t row = 0; row < rows.slots.size(); ++row) kept[rows.assignment[row]] += table_[rows.slots[row]].in_reference ? 1 : 0;
+  std::vector<double> noise;
+  for (uint32_t c = 0; c < k(); ++c) {
+    noise.push_back(noise_of_move(reference_clusters_[c].scatter, reference_clusters_[c].size, sizes_[c], kept[c]));
+  }
+  return noise;
+}
+
 Cause CohortState::cause_of(const DriftReport& report) const {
   if (asked_) return Cause::asked;
   if (config_.recluster == Recluster::never) return Cause::none;
   if (config_.recluster == Recluster::at_every_report) return report.reported > 0 ? Cause::asked : Cause::none;
-  Signs signs{.rho = report.rho, .spread = report.spread, .reference_spread = reference_spread_, .smallest = UINT64_MAX};
+  Signs signs{.rho = report.rho, .spread = report.spread, .reference_spread = overall_mean(reference_clusters_), .smallest = UINT64_MAX};
   for (const uint64_t size : sizes_) {
     if (size > 0 && k() > 1) signs.smallest = std::min(signs.smallest, size);  // one cluster is what there is
   }
@@ -268,7 +282,8 @@ Result<DriftReport> CohortState::update() {
       update_centres(rows);
     }
     for (uint32_t c = 0; c < k(); ++c) empty_rounds_[c] = sizes_[c] > 0 ? 0 : empty_rounds_[c] + 1;
-    report.rho = rho_of(config_.clusters.metric, centres(), {.values = reference_, .dims = config_.rep.dims}, sizes_, theta_);
+    report.rho =
+        rho_of(config_.clusters.metric, centres(), {.values = reference_, .dims = config_.rep.dims}, sizes_, theta_, noise_of_moves(rows));
     measure(rows, report);
     report.cause = cause_of(report);
     if (report.cause != Cause::none) ISTHMUS_TRY(cluster_anew(rows, report));

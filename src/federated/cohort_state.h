@@ -94,7 +94,8 @@ class CohortState {
   struct Client {
     uint64_t id = 0, sequence = 0, samples = 0;
     uint32_t cluster = kNoCluster;
-    bool fresh = false;  ///< reported since the last update
+    bool fresh = false;         ///< reported since the last update
+    bool in_reference = false;  ///< its representation is among those that the reference centres are means of
     Moves moves;
     Conduct conduct;
   };
@@ -117,6 +118,7 @@ class CohortState {
   void update_centres(const Rows& rows);
   void count_sizes(const Rows& rows);
   void measure(const Rows& rows, DriftReport& report) const;
+  [[nodiscard]] std::vector<double> noise_of_moves(const Rows& rows) const;
   [[nodiscard]] Cause cause_of(const DriftReport& report) const;
 
   CohortConfig config_;
@@ -124,11 +126,12 @@ class CohortState {
   std::vector<float> values_;  ///< by slot, rows of config_.rep.dims
   std::unordered_map<uint64_t, uint32_t> slots_;
   std::vector<float> centres_, reference_;
+  std::vector<Heterogeneity> reference_clusters_;  ///< around reference_
   std::vector<uint64_t> sizes_;
   std::vector<uint32_t> empty_rounds_;  ///< by cluster
   std::vector<double> mixing_;
   uint32_t k_old_ = 0;
-  double theta_ = 0, reference_spread_ = 0, silhouette_ = 0;
+  double theta_ = 0, silhouette_ = 0;
   uint64_t epoch_ = 0, round_ = 0, clustered_at_ = 0;
   uint64_t repeated_ = 0, refused_ = 0, reported_ = 0;
   bool asked_ = false, changed_ = false;

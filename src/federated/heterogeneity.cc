@@ -17,8 +17,12 @@ std::vector<Heterogeneity> heterogeneity_of(Metric metric, const Points& points,
   for (std::vector<double>& one : far) {
     Heterogeneity& its = result.emplace_back(Heterogeneity{.size = one.size()});
     if (one.empty()) continue;
-    for (const double distance : one) its.mean += distance;
+    for (const double distance : one) {
+      its.mean += distance;
+      its.scatter += distance * distance;
+    }
     its.mean /= static_cast<double>(one.size());
+    its.scatter = one.size() < 2 ? 0 : its.scatter / static_cast<double>(one.size() - 1);
     const auto place = static_cast<size_t>(std::ceil(0.95 * static_cast<double>(one.size()))) - 1;
     std::nth_element(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(place), one.end());
     its.p95 = one[place];

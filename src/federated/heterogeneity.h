@@ -15,6 +15,7 @@ namespace isthmus::federated {
 struct Heterogeneity {
   uint64_t size = 0;
   double mean = 0, p95 = 0, max = 0;
+  double scatter = 0;  ///< mean squared distance to where the centre would be of endless clients: sum of squares / (size - 1); 0 for one
 };
 
 /// By cluster, one for each centre.

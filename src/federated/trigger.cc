@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "federated/nearest.h"
@@ -16,10 +17,20 @@ std::string_view name_of(Cause cause) {
   return kNames[static_cast<size_t>(cause)];
 }
 
-double rho_of(Metric metric, const Points& now, const Points& reference, std::span<const uint64_t> sizes, double theta) {
+double noise_of_move(double scatter, uint64_t then, uint64_t now, uint64_t kept) {
+  if (then == 0 || now == 0) return 0;
+  const auto n = static_cast<double>(then), m = static_cast<double>(now);
+  return scatter * (1 / n + 1 / m - 2 * static_cast<double>(kept) / (n * m));
+}
+
+double rho_of(Metric metric, const Points& now, const Points& reference, std::span<const uint64_t> sizes, double theta,
+              std::span<const double> noise) {
   double farthest = 0;
   for (size_t k = 0; k < now.size(); ++k) {
-    if (sizes[k] > 0) farthest = std::max(farthest, distance(metric, now[k], reference[k]));
+    if (sizes[k] == 0) continue;
+    double move = distance(metric, now[k], reference[k]);
+    if (!noise.empty()) move = std::sqrt(std::max(move * move - noise[k], 0.0));
+    farthest = std::max(farthest, move);
   }
   if (farthest == 0) return 0;
   return theta > 0 ? farthest / theta : std::numeric_limits<double>::infinity();

@@ -22,8 +22,15 @@ struct TriggerRules {
 enum class Cause : uint8_t { none, first, centres_moved, spread_grew, small_cohort, empty_cohort, asked };
 std::string_view name_of(Cause cause);
 
-/// The largest move of a centre over theta; clusters of size 0 do not count. 0 where theta is 0 and nothing moved.
-double rho_of(Metric metric, const Points& now, const Points& reference, std::span<const uint64_t> sizes, double theta);
+/// By how much the mean of a cluster's rows moves through their scatter alone: the mean squared l2 distance between the means of `then` and
+/// of `now` rows around one centre, `kept` of which are in both: s^2 (1/then + 1/now - 2 kept / (then now)), with s^2 the mean squared
+/// distance of a row to that centre (Heterogeneity::scatter). 0 without rows.
+double noise_of_move(double scatter, uint64_t then, uint64_t now, uint64_t kept);
+
+/// The largest move of a centre over theta; clusters of size 0 do not count. 0 where theta is 0 and nothing moved. `noise`, by cluster, is
+/// taken off the squares of moves, of which it is the mean where nothing but noise moves centres; for l2 only. Empty: none.
+double rho_of(Metric metric, const Points& now, const Points& reference, std::span<const uint64_t> sizes, double theta,
+              std::span<const double> noise = {});
 
 /// What the decision depends on, this round.
 struct Signs {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "federated_clients.h"
 
@@ -119,6 +120,79 @@ TEST(CohortScenario, TheThresholdIsAnEdge) {  // T4
     const DriftReport report = cohort.update().value();
     EXPECT_NEAR(report.rho, factor / 3, 1e-4);
     EXPECT_EQ(report.reclustered, factor > 1);
+  }
+}
+
+constexpr uint32_t kNoisyDims = 256, kNoisyClients = 24;
+
+/// Four groups whose centres are two from each other, of clients that scatter around them by `scatter` in the mean square.
+struct NoisyCrowd {
+  CounterRng random;
+  double scatter;
+  CohortConfig config{.rep = {.kind = RepKind::embedding, .dims = kNoisyDims}, .clusters = {.k_fixed = 4, .restarts = 32}};
+
+  NoisyCrowd(uint64_t seed, double squared) : random(seed, 98), scatter(squared) { config.clusters.seed = seed; }
+
+  /// Clients 0, step, 2 step, .. draw anew; every group's centre is `shift` from where it was, all in one direction.
+  void report(CohortState& cohort, uint64_t sequence, double shift = 0, uint32_t step = 1) {
+    const double deviation = std::sqrt(scatter / kNoisyDims);
+    for (uint64_t client = 0; client < kNoisyClients; client += step) {
+      std::vector<float> values(kNoisyDims);
+      for (uint32_t d = 0; d < kNoisyDims; ++d) {
+        const double centre = (d == client % 4 ? std::numbers::sqrt2 : 0) + (d == 5 ? shift : 0);
+        values[d] = static_cast<float>(centre + deviation * normal(random));
+      }
+      ASSERT_TRUE(cohort.report(config.rep, {.client = client, .sequence = sequence, .samples = 40, .values = values}).ok());
+    }
+  }
+};
+
+TEST(CohortScenario, CentresThatMoveThroughNoiseAloneNeedNothing) {  // T5, where the noise is large
+  double farthest = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    NoisyCrowd crowd(seed, 1.6);
+    CohortState cohort(crowd.config);
+    crowd.report(cohort, 1);
+    ASSERT_TRUE(cohort.update().ok());
+    rest(cohort);
+    const std::vector<float> before(cohort.centres().values.begin(), cohort.centres().values.end());
+    crowd.report(cohort, 2);
+    const DriftReport report = cohort.update().value();
+    EXPECT_LE(report.rho, 0.2) << seed;
+    EXPECT_FALSE(report.reclustered) << seed;
+    const std::vector<uint64_t> sizes(4, 1);
+    farthest = std::max(farthest, rho_of(Metric::l2, cohort.centres(), {.values = before, .dims = kNoisyDims}, sizes, report.theta));
+  }
+  EXPECT_GT(farthest, 1.0 / 3);  // what rho would have been
+}
+
+TEST(CohortScenario, NoiseDoesNotHideWhatMovesCentres) {  // T4, in noise
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    for (const double part : {0.2, 0.5}) {
+      NoisyCrowd crowd(seed, 1.6);
+      CohortState cohort(crowd.config);
+      crowd.report(cohort, 1);
+      const double theta = cohort.update()->theta;
+      rest(cohort);
+      crowd.report(cohort, 2, part * theta);
+      const DriftReport report = cohort.update().value();
+      EXPECT_NEAR(report.rho, part, 0.12) << seed << " " << part;
+      EXPECT_EQ(report.reclustered, part > 1.0 / 3) << seed << " " << part;
+    }
+  }
+}
+
+TEST(CohortScenario, WhoDoesNotReportAddsNoNoise) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    NoisyCrowd crowd(seed, 0.4);
+    CohortState cohort(crowd.config);
+    crowd.report(cohort, 1);
+    const double theta = cohort.update()->theta;
+    rest(cohort);
+    crowd.report(cohort, 2, theta / 2, 3);  // a third of each group goes half of theta far, and takes its centre a third of that
+    const DriftReport report = cohort.update().value();
+    EXPECT_EQ(report.migrated, 0U) << seed;
+    EXPECT_NEAR(report.rho, 1.0 / 6, 0.02) << seed;  // 0.2 with the noise
   }
 }
 
@@ -302,6 +376,49 @@ TEST(CohortState, TooFewClientsSayHowMany) {
   EXPECT_EQ(cohort.update().status().text(), "3 clients cannot make 4 clusters");
   report_all(cohort, Crowd(6, 12), 2);
   EXPECT_EQ(cohort.update()->k, 4U);
+}
+
+TEST(CohortState, NoiseOfMovesByHand) {
+  EXPECT_DOUBLE_EQ(noise_of_move(3, 15, 15, 0), 0.4);
+  EXPECT_DOUBLE_EQ(noise_of_move(3, 15, 15, 15), 0);
+  EXPECT_DOUBLE_EQ(noise_of_move(3, 15, 15, 5), 3 * 2 * (10.0 / 15) / 15);
+  EXPECT_DOUBLE_EQ(noise_of_move(1, 2, 4, 2), 0.25);  // means of a, b and of a, b, c, d: (a + b - c - d) / 4
+  EXPECT_EQ(noise_of_move(3, 0, 15, 0), 0);
+  EXPECT_EQ(noise_of_move(3, 15, 0, 0), 0);
+}
+
+TEST(CohortState, NoiseOfMovesIsWhatRowsDoInTheMean) {
+  CounterRng random(1, 97);
+  constexpr uint32_t kThen = 5, kNow = 8, kKept = 3, kTries = 20'000;
+  double sum = 0;
+  for (uint32_t at = 0; at < kTries; ++at) {
+    double then = 0, now = 0;
+    for (uint32_t row = 0; row < kThen + kNow - kKept; ++row) {
+      const double value = 2 * normal(random);
+      then += row < kThen ? value / kThen : 0;
+      now += row >= kThen - kKept ? value / kNow : 0;
+    }
+    sum += (then - now) * (then - now) / kTries;
+  }
+  EXPECT_NEAR(sum / noise_of_move(4, kThen, kNow, kKept), 1, 0.05);
+}
+
+TEST(CohortState, RhoIsWithoutNoise) {
+  const std::vector<float> then = {0, 0, 9, 0}, now = {0.3F, 0.4F, 9, 0.3F};
+  const Points reference{.values = then, .dims = 2}, centres{.values = now, .dims = 2};
+  const std::vector<uint64_t> sizes = {7, 7}, second = {0, 7};
+  const std::vector<double> noise = {0.16, 0.25};
+  EXPECT_NEAR(rho_of(Metric::l2, centres, reference, sizes, 2), 0.25, 1e-7);
+  EXPECT_NEAR(rho_of(Metric::l2, centres, reference, sizes, 2, noise), 0.15, 1e-7);  // sqrt(0.25 - 0.16) / 2
+  EXPECT_EQ(rho_of(Metric::l2, centres, reference, second, 2, noise), 0);            // 0.09 is less than its noise
+}
+
+TEST(CohortState, ScatterHasNoBias) {
+  const std::vector<float> values = {1, 2, 3, 50}, centres = {2, 50};
+  const std::vector<uint32_t> assignment = {0, 0, 0, 1};
+  const auto found = heterogeneity_of(Metric::l2, {.values = values, .dims = 1}, assignment, {.values = centres, .dims = 1});
+  EXPECT_DOUBLE_EQ(found[0].scatter, 1);
+  EXPECT_EQ(found[1].scatter, 0);
 }
 
 TEST(CohortState, TheCoolDownHoldsUnlessDriftIsLarge) {
