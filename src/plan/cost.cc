@@ -41,8 +41,8 @@ struct Link {
 
 class CostWalk {
  public:
-  CostWalk(Walk walk, const CostModel& model, size_t element_size, bool with_times)
-      : walk_(std::move(walk)), model_(model), element_size_(element_size), with_times_(with_times) {
+  CostWalk(Walk walk, const CostModel& model, size_t element_size, const CostOptions& options)
+      : walk_(std::move(walk)), model_(model), element_size_(element_size), with_times_(options.with_times), limit_ns_(options.limit_ns) {
     cpus_.resize(walk_.world().size());
     links_.resize(walk_.pairs());
     routes_.resize(walk_.pairs());
@@ -57,6 +57,7 @@ class CostWalk {
       const Happening next = queue_.top();
       queue_.pop();
       now_ = next.time_ns;
+      if (now_ > limit_ns_) return given_up();
       happen(next);
       begin_enabled();
     }
@@ -66,6 +67,12 @@ class CostWalk {
   }
 
  private:
+  Cost given_up() {
+    cost_.total_ns = now_;
+    cost_.given_up = true;
+    return std::move(cost_);
+  }
+
   enum class What : uint8_t { computed, posted, left, arrived, landed, freed };
   struct Happening {
     TimeNs time_ns;
@@ -277,6 +284,7 @@ class CostWalk {
   const CostModel& model_;
   size_t element_size_;
   bool with_times_;
+  TimeNs limit_ns_;
   TimeNs now_ = 0;
   uint64_t sequence_ = 0;
   std::priority_queue<Happening> queue_;
@@ -301,10 +309,10 @@ TimeNs occupancy_ns(const LinkCost& link, uint64_t bytes) {
   return on_line(gaps.size() == 1 ? origin : gaps[gaps.size() - 2], gaps.back(), bytes);
 }
 
-Result<Cost> cost(World world, uint64_t count, size_t element_size, const CostModel& model, bool with_times) {
-  for (const Plan& plan : world) ISTHMUS_TRY(check_form(plan));
+Result<Cost> cost(World world, uint64_t count, size_t element_size, const CostModel& model, const CostOptions& options) {
+  for (size_t plan = 0; plan < world.size() && !options.well_formed; ++plan) ISTHMUS_TRY(check_form(world[plan]));
   ISTHMUS_ASSIGN(Walk walk, Walk::start(world, count, Reads::pushed));
-  return CostWalk(std::move(walk), model, element_size, with_times).run();
+  return CostWalk(std::move(walk), model, element_size, options).run();
 }
 
 }  // namespace isthmus::plan

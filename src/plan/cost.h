@@ -64,8 +64,16 @@ struct StepTime {
   TimeNs begin_ns, end_ns;
 };
 
+/// What a caller wants of a walk.
+struct CostOptions {
+  bool with_times = false;   ///< Cost::times
+  bool well_formed = false;  ///< check_form() has passed all plans already
+  TimeNs limit_ns = kNever;  ///< who is not done by then is of no interest
+};
+
 struct Cost {
   TimeNs total_ns = 0;
+  bool given_up = false;                ///< at the limit: everything is what was known then
   std::vector<uint64_t> sent_bytes;     ///< by index into the world
   std::vector<uint32_t> sent_messages;  ///< by index into the world; messages without bytes do not count
   uint32_t longest_chain = 0;           ///< messages on the longest dependent chain
@@ -75,6 +83,6 @@ struct Cost {
 /// Walks the plans of all ranks for `count` elements per block (grouped send/recv: per transfer). Messages are pushed. Everything that
 /// becomes possible begins as soon as the rank's CPU, the link and all that it shares are free, in the order in which it became possible.
 /// Fails with internal_error if a plan is malformed or the plans stall.
-Result<Cost> cost(World world, uint64_t count, size_t element_size, const CostModel& model, bool with_times = false);
+Result<Cost> cost(World world, uint64_t count, size_t element_size, const CostModel& model, const CostOptions& options = {});
 
 }  // namespace isthmus::plan

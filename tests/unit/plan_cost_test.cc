@@ -34,7 +34,7 @@ CostModel uniform(LinkCost link) {
 }
 
 Cost cost_of(World world, uint64_t count, const CostModel& model, bool with_times = false) {
-  auto result = cost(world, count, 4, model, with_times);
+  auto result = cost(world, count, 4, model, {.with_times = with_times});
   EXPECT_TRUE(result.ok()) << result.status().text();
   return result.ok() ? std::move(*result) : Cost{};
 }
@@ -54,6 +54,19 @@ TEST(PlanCost, RingTakesTwiceTheRoundsOfItsChunks) {
     EXPECT_NEAR(static_cast<double>(result.sent_bytes[static_cast<size_t>(rank)]), 2.0 * (kRanks - 1) * kChunkBytes, 6.0 * 64);
     EXPECT_EQ(result.sent_messages[static_cast<size_t>(rank)], 2U * (kRanks - 1));
   }
+}
+
+TEST(PlanCost, IsGivenUpAtTheLimit) {
+  const auto world = world_of(Collective::allreduce, "ring", 4);
+  const CostModel model = uniform({.latency_ns = kLatency, .rate_bytes_per_s = 1e9});
+  const Cost whole = cost_of(world, 4000, model);
+  EXPECT_FALSE(whole.given_up);
+  const Cost allowed = cost(world, 4000, 4, model, {.limit_ns = whole.total_ns}).value();
+  EXPECT_FALSE(allowed.given_up);
+  EXPECT_EQ(allowed.total_ns, whole.total_ns);
+  const Cost less = cost(world, 4000, 4, model, {.limit_ns = whole.total_ns - 1}).value();
+  EXPECT_TRUE(less.given_up);
+  EXPECT_GT(less.total_ns, whole.total_ns - 1);
 }
 
 TEST(PlanCost, BinomialBroadcastTakesLogarithmicallyManyMessages) {

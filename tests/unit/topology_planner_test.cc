@@ -189,6 +189,58 @@ TEST(Search, IsTheBestOfAllThatCanBeWalked) {
   }
 }
 
+/// Giving up slow candidates saves time and changes neither the choice nor its price: with and without patience the same one is preferred,
+/// whatever was priced before.
+TEST(Search, PatienceDecidesNothing) {
+  for (const char* layout : {"2x2", "2+3", "2x4", "3+5", "1x8"}) {
+    const Scene scene = scene_of(layout, two_speeds());
+    Pricer patient(scene, UINT64_MAX), hasty(scene, UINT64_MAX);
+    for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather}) {
+      Choice before;
+      for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 64) {
+        const auto all = patient.best(collective, bytes, before, 0.05).value(),
+                   quick = hasty.best(collective, bytes, before, 0.05, 1.1).value();
+        const Price &wanted = preferred(all), &found = preferred(quick);
+        EXPECT_EQ(found.choice, wanted.choice) << layout << " " << bytes;
+        EXPECT_EQ(found.time_ns, wanted.time_ns) << layout << " " << bytes;
+        EXPECT_LE(static_cast<double>(quick.back().time_ns), 1.1 * static_cast<double>(quick.front().time_ns)) << layout << " " << bytes;
+        before = wanted.choice;
+      }
+    }
+    EXPECT_EQ(patient.events(), hasty.events());
+  }
+}
+
+TEST(Search, WhatWasGivenUpIsPricedInFullWhenAskedFor) {
+  const Scene scene = scene_of("2x2", two_speeds());
+  Pricer pricer(scene, UINT64_MAX), fresh(scene, UINT64_MAX);
+  const Choice ring{allreduce("ring"), 1, 0};
+  const Price cut = pricer.price(ring, 1 << 20, 1).value();
+  EXPECT_TRUE(cut.given_up);
+  const uint64_t events = pricer.events();
+  const Price whole = pricer.price(ring, 1 << 20).value();
+  EXPECT_FALSE(whole.given_up);
+  EXPECT_EQ(whole.time_ns, fresh.price(ring, 1 << 20)->time_ns);
+  EXPECT_EQ(pricer.events(), events);
+}
+
+/// Sums that come from other sites wait for room at who adds them: many segments take long however small they are.
+TEST(Search, BoundsOfManySegmentsKnowThatInboxesAreSmall) {
+  for (const char* layout : {"2x2", "2x4", "3+5", "2x4/cyclic", "3x2", "2x2x2"}) {
+    const Scene scene = scene_of(layout, two_speeds());
+    Pricer pricer(scene, UINT64_MAX);
+    for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter}) {
+      for (const uint64_t bytes : {uint64_t{2048}, uint64_t{5000}, uint64_t{32} << 10, uint64_t{1} << 20}) {
+        for (const uint32_t segments : {1U, 4U, 16U, 64U}) {
+          const auto price = pricer.price({collectives::find(collective, "hierarchy"), segments, 0}, bytes).value();
+          EXPECT_LE(price.bound_ns, price.time_ns) << layout << " " << name_of(collective) << " " << bytes << " in " << segments;
+        }
+        EXPECT_GE(pricer.price({collectives::find(collective, "hierarchy"), 64, 0}, 1 << 20)->bound_ns, 8 * 5'000'000);
+      }
+    }
+  }
+}
+
 TEST(Search, TheSameInputsGiveTheSameText) { EXPECT_EQ(to_json(plan_of("2x4")), to_json(plan_of("2x4"))); }
 
 TEST(Search, LargeJobsArePlannedByClosedForms) {

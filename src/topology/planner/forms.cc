@@ -260,6 +260,13 @@ void Formulas::describe_hierarchy(Form& form, Collective collective, uint32_t mo
   const double parts = allreduce && sites.size() > 2 ? count : 1;
   const double share = allreduce ? 1 / (leaders * parts) : 1 / ranks;
   form.cells = allreduce ? leaders * parts : ranks;
+  if (collective != Collective::allgather) {
+    form.inbox_messages = count - 1;  // at the first site: the others keep a first summand elsewhere
+    form.inbox_latency_ns = kNever;
+    for (size_t b = 1; b < sites.size(); ++b) {
+      form.inbox_latency_ns = std::min(form.inbox_latency_ns, scene_.facts(sites[b].front(), sites[0].front()).latency_ns);
+    }
+  }
   for (size_t a = 0; a < sites.size(); ++a) {
     for (size_t b = 0; b < sites.size(); ++b) {
       if (a == b) continue;

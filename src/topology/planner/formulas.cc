@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "collectives/registry.h"
+#include "plan/bounds.h"
 
 namespace isthmus::topology {
 namespace {
@@ -104,7 +105,14 @@ Formulas::Times Formulas::times(const collectives::Choice& choice, uint64_t byte
   } else {
     times.least_ns = form.first_cell ? longest_chain_ns(form) : ideal_.latency_ns;
   }
+  times.least_ns = std::max(times.least_ns, inbox_ns(form, std::floor(cells / form.cells)));
   return times;
+}
+
+// A message leaves when the one that had its slot before is added; some slot has no fewer than its share of them.
+TimeNs Formulas::inbox_ns(const Form& form, double segments) {
+  const double in_a_row = std::ceil(form.inbox_messages * segments / static_cast<double>(plan::kMaxInboxSlots));
+  return round_ns(in_a_row * static_cast<double>(form.inbox_latency_ns));
 }
 
 Formulas::Times Formulas::of_bytes(const Form& form, double whole, double cells, double most_cells) const {

@@ -74,10 +74,12 @@ class Formulas {
     std::vector<Path> paths;
     bool first_cell = true;  ///< the paths are those of the first cell, which has elements whenever there are any
     Loads loads;
-    std::vector<Hop> pairs;    ///< one message of each kind of pair, whose link carries `pair_messages` of them
-    double pair_messages = 0;  ///< in a row, per segment
-    double cells = 1;          ///< into which the buffer is cut, per segment
-    uint32_t most_parts = 0;   ///< 0: segments cut cells; else messages of so many cells travel in so many parts at most
+    std::vector<Hop> pairs;       ///< one message of each kind of pair, whose link carries `pair_messages` of them
+    double pair_messages = 0;     ///< in a row, per segment
+    double cells = 1;             ///< into which the buffer is cut, per segment
+    double inbox_messages = 0;    ///< summed up by one rank, from the same kind of link, per segment
+    TimeNs inbox_latency_ns = 0;  ///< of that
+    uint32_t most_parts = 0;      ///< 0: segments cut cells; else messages of so many cells travel in so many parts at most
   };
 
   [[nodiscard]] Form form_of(const plan::Algorithm& algorithm, uint32_t leaders) const;
@@ -106,6 +108,7 @@ class Formulas {
   [[nodiscard]] TimeNs busiest_pair_ns(const Form& form, double whole, double segments, double filled) const;
   [[nodiscard]] TimeNs busiest_load_ns(const Form& form, double whole, double segments) const;
   /// The receiver's CPU; and all of a message's way.
+  [[nodiscard]] static TimeNs inbox_ns(const Form& form, double segments);
   [[nodiscard]] TimeNs landing_ns(const Hop& hop, double bytes) const;
   [[nodiscard]] TimeNs hop_ns(const Hop& hop, double bytes) const;
 

@@ -7,6 +7,7 @@
 
 #include "collectives/registry.h"
 #include "plan/builder.h"
+#include "plan/form.h"
 #include "topology/planner/search.h"
 
 namespace isthmus::topology {
@@ -26,20 +27,15 @@ std::vector<Price> by_formula(std::vector<Price> estimates) {
   return estimates;
 }
 
+TimeNs times_as_long(TimeNs time_ns, double factor) {
+  const double product = static_cast<double>(time_ns) * factor;
+  return product < static_cast<double>(kNever) ? static_cast<TimeNs>(product) : kNever;
+}
+
 }  // namespace
 
-struct Pricer::Worlds {
-  struct World {
-    std::vector<plan::Plan> plans;
-    uint64_t steps = 0;
-  };
-  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t>, World> built;  ///< by algorithm, segments, leaders
-};
-
 Pricer::Pricer(const Scene& scene, uint64_t most_events, const codec::Named* codec)
-    : scene_(scene), formulas_(scene), most_events_(most_events), codec_(codec), worlds_(std::make_unique<Worlds>()) {}
-
-Pricer::~Pricer() = default;
+    : scene_(scene), formulas_(scene), most_events_(most_events), codec_(codec) {}
 
 std::vector<Choice> Pricer::candidates(Collective collective, uint64_t bytes) const {
   std::vector<Choice> result;
@@ -60,10 +56,10 @@ bool Pricer::finest_coded(uint32_t segments, uint64_t bytes) const {
   return uint64_t{segments} * static_cast<uint64_t>(scene_.ranks()) * kLeastCodedBytes >= bytes;
 }
 
-Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
-  const auto found = worlds_->built.find({choice.algorithm, choice.segments, choice.leaders});
-  if (found != worlds_->built.end()) return &found->second.plans;
-  Worlds::World world;
+Result<const Pricer::World*> Pricer::world_of(const Choice& choice) {
+  const auto found = worlds_.find({choice.algorithm, choice.segments, choice.leaders});
+  if (found != worlds_.end()) return &found->second;
+  World world;
   const Collective collective = choice.algorithm->collective;
   const bool several = scene_.layout().count(Level::building) > 1;
   const auto buildings = several ? std::span<const int32_t>(scene_.layout().sites()) : std::span<const int32_t>();
@@ -77,34 +73,39 @@ Result<const std::vector<plan::Plan>*> Pricer::world_of(const Choice& choice) {
                        .leaders = choice.leaders};
   for (; shape.group.position < scene_.ranks(); ++shape.group.position) {
     ISTHMUS_ASSIGN(plan::Plan plan, plan::build(*choice.algorithm, shape));
+    ISTHMUS_TRY(plan::check_form(plan));
     world.steps += plan.steps.size();
     world.plans.push_back(std::move(plan));
     // One rank's plan tells how large the world would be.
     if (world.steps * static_cast<uint64_t>(scene_.ranks()) > kMostWorldSteps * world.plans.size()) break;
   }
   if (world.plans.size() < static_cast<size_t>(scene_.ranks())) world.plans.resize(1);
-  return &worlds_->built.emplace(std::tuple(choice.algorithm, choice.segments, choice.leaders), std::move(world)).first->second.plans;
+  return &worlds_.emplace(std::tuple(choice.algorithm, choice.segments, choice.leaders), std::move(world)).first->second;
 }
 
-Result<Price> Pricer::price(const Choice& choice, uint64_t bytes) {
+Result<Price> Pricer::price(const Choice& choice, uint64_t bytes, TimeNs limit_ns) {
   const auto [known, is_new] = prices_.try_emplace({choice.algorithm, choice.segments, choice.leaders, bytes});
   Price& price = known->second;
-  if (!is_new) return price;
-  const Formulas::Times times = formulas_.times(choice, bytes);
-  price = {.choice = choice, .time_ns = times.estimate_ns, .bound_ns = times.least_ns};
-  if (events_ >= most_events_) return price;
-  ISTHMUS_ASSIGN(const std::vector<plan::Plan>* world, world_of(choice));
-  if (world->size() < static_cast<size_t>(scene_.ranks())) return price;
-  ISTHMUS_ASSIGN(const plan::Cost cost, plan::cost(*world, formulas_.elements_of(choice.algorithm->collective, bytes),
-                                                   Formulas::kElementBytes, scene_.model(codec_)));
-  events_ += worlds_->built[{choice.algorithm, choice.segments, choice.leaders}].steps;
+  if (!is_new && !(price.given_up && price.time_ns < limit_ns)) return price;
+  if (is_new) {
+    const Formulas::Times times = formulas_.times(choice, bytes);
+    price = {.choice = choice, .time_ns = times.estimate_ns, .bound_ns = times.least_ns};
+    if (events_ >= most_events_) return price;
+  }
+  ISTHMUS_ASSIGN(const World* world, world_of(choice));
+  if (world->plans.size() < static_cast<size_t>(scene_.ranks())) return price;
+  ISTHMUS_ASSIGN(const plan::Cost cost,
+                 plan::cost(world->plans, formulas_.elements_of(choice.algorithm->collective, bytes), Formulas::kElementBytes,
+                            scene_.model(codec_), {.well_formed = true, .limit_ns = limit_ns}));
+  if (is_new) events_ += world->steps;  // however far the walk came: what else is walked must not depend on it
   ++walks_;
   price.time_ns = cost.total_ns;
   price.walked = true;
+  price.given_up = cost.given_up;
   return price;
 }
 
-Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes, const Choice& favourite, double margin) {
+Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes, const Choice& favourite, double margin, double patience) {
   std::vector<Price> waiting;
   for (const Choice& choice : candidates(collective, bytes)) {
     const Formulas::Times times = formulas_.times(choice, bytes);
@@ -122,10 +123,14 @@ Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes, c
   for (const Price& one : waiting) {
     if (!priced.empty() && static_cast<double>(one.bound_ns) * (1 + margin) >= static_cast<double>(priced[0].time_ns)) break;
     if (one.choice == favourite) continue;
-    ISTHMUS_ASSIGN(const Price price, this->price(one.choice, bytes));
+    const TimeNs limit_ns = priced.empty() ? kNever : times_as_long(priced[0].time_ns, patience);
+    ISTHMUS_ASSIGN(const Price price, this->price(one.choice, bytes, limit_ns));
     if (!price.walked) return by_formula(std::move(waiting));  // the two kinds cannot be compared
+    if (price.time_ns > limit_ns) continue;
     priced.insert(std::upper_bound(priced.begin(), priced.end(), price, quicker), price);
   }
+  const TimeNs limit_ns = priced.empty() ? kNever : times_as_long(priced[0].time_ns, patience);
+  std::erase_if(priced, [&](const Price& one) { return one.time_ns > limit_ns; });  // priced before the quickest was known
   return priced;
 }
 

@@ -12,6 +12,8 @@ using collectives::Choice;
 
 /// Borders between two choices are found to within a quarter of a power of two: steps of bisection between neighbouring sizes.
 constexpr int kBisections = 2;
+/// Who takes so many times as long as the quickest is not even a runner-up.
+constexpr double kPatience = 2;
 /// Sizes are first looked at this many powers of two apart, and in between only where the choice differs.
 constexpr int kStride = 3;
 
@@ -48,7 +50,7 @@ class IntervalSearch {
 
   /// Keeps the choice of smaller sizes unless another one is quicker by more than the hysteresis.
   Result<Interval> decide(uint64_t bytes, const Choice& before) {
-    ISTHMUS_ASSIGN(const std::vector<Price> prices, pricer_.best(collective_, bytes, before, options_.hysteresis));
+    ISTHMUS_ASSIGN(const std::vector<Price> prices, pricer_.best(collective_, bytes, before, options_.hysteresis, kPatience));
     if (prices.empty()) return internal_error("no algorithm serves so many ranks");
     Price chosen = preferred(prices);
     for (const Price& one : prices) {

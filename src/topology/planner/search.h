@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
-#include <memory>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -23,8 +23,9 @@ namespace isthmus::topology {
 struct Price {
   collectives::Choice choice;
   TimeNs time_ns = 0;
-  TimeNs bound_ns = 0;  ///< by its closed form
-  bool walked = false;  ///< else the time is the closed forms' estimate
+  TimeNs bound_ns = 0;    ///< by its closed form
+  bool walked = false;    ///< else the time is the closed forms' estimate
+  bool given_up = false;  ///< it takes longer than that
 };
 
 /// Sizes for which one choice stands.
@@ -37,7 +38,7 @@ struct Interval {
   TimeNs predicted_ns = 0;
   TimeNs bound_ns = 0;  ///< what no algorithm beats
   bool walked = false;
-  collectives::Choice runner_up;  ///< the best other algorithm, or the same in other segments; null: there is none
+  collectives::Choice runner_up;  ///< the best other algorithm, or the same in other segments; null: none takes less than twice as long
   TimeNs runner_up_ns = 0;
 };
 
@@ -64,24 +65,29 @@ class Pricer {
  public:
   /// `scene` and `codec` must outlive the pricer. With a codec it prices calls that travel as it, of which there are no closed forms.
   Pricer(const Scene& scene, uint64_t most_events, const codec::Named* codec = nullptr);
-  ~Pricer();
   Pricer(const Pricer&) = delete;
   Pricer& operator=(const Pricer&) = delete;
 
   /// Every choice that serves the job's ranks, with powers of two for segments.
   [[nodiscard]] std::vector<collectives::Choice> candidates(Collective collective, uint64_t bytes) const;
-  Result<Price> price(const collectives::Choice& choice, uint64_t bytes);
+  /// Walks end at `limit_ns`; a price that is given up there says no more than that it takes longer.
+  Result<Price> price(const collectives::Choice& choice, uint64_t bytes, TimeNs limit_ns = kNever);
   /// The quickest, then the others that had to be priced, by time. `favourite`, unless empty, is priced first; those that by their closed
-  /// forms can be quicker than the quickest before them by no more than `margin` (0.05: 5 %) are left out.
-  Result<std::vector<Price>> best(Collective collective, uint64_t bytes, const collectives::Choice& favourite, double margin);
+  /// forms can be quicker than the quickest before them by no more than `margin` (0.05: 5 %) are left out, and so are those that take more
+  /// than `patience` times as long as it.
+  Result<std::vector<Price>> best(Collective collective, uint64_t bytes, const collectives::Choice& favourite, double margin,
+                                  double patience = std::numeric_limits<double>::infinity());
   [[nodiscard]] const Formulas& formulas() const { return formulas_; }
   [[nodiscard]] uint64_t events() const { return events_; }
   [[nodiscard]] uint64_t walks() const { return walks_; }
 
  private:
   [[nodiscard]] bool finest_coded(uint32_t segments, uint64_t bytes) const;
-  struct Worlds;
-  Result<const std::vector<plan::Plan>*> world_of(const collectives::Choice& choice);
+  struct World {
+    std::vector<plan::Plan> plans;  ///< of all ranks, or of the first if there are too many to be walked
+    uint64_t steps = 0;
+  };
+  Result<const World*> world_of(const collectives::Choice& choice);
 
   const Scene& scene_;
   Formulas formulas_;
@@ -90,7 +96,7 @@ class Pricer {
   uint64_t events_ = 0, walks_ = 0;
   /// By algorithm, segments, leaders, bytes.
   std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t, uint64_t>, Price> prices_;
-  std::unique_ptr<Worlds> worlds_;
+  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t>, World> worlds_;  ///< by algorithm, segments, leaders
 };
 
 /// Of prices in order of time: the quickest algorithm in the fewest segments that are within 2 % of it, with as many leaders as can be if
