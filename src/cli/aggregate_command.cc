@@ -7,6 +7,7 @@
 #include "cli/aggregate/load.h"
 #include "cli/aggregate/serve.h"
 #include "cli/commands.h"
+#include "cli/sides.h"
 #include "federated/aggregate_messages.h"
 
 namespace isthmus::cli {
@@ -109,15 +110,6 @@ std::vector<CLI::Option*> add_load(CLI::App& command, LoadWords& words) {
           command.add_flag("!--no-check", words.check, "Do not compute the exact sum")};
 }
 
-/// Options of the other side are mistakes; those from the environment are not.
-void refuse(const std::vector<CLI::Option*>& options, const CLI::App& command, const char* side) {
-  for (const CLI::Option* option : options) {
-    if (command.count(option->get_name()) > 0 && option->get_envname().empty()) {
-      throw CLI::ValidationError("aggregate", fmt::format("{} is for {}", option->get_name(), side));
-    }
-  }
-}
-
 }  // namespace
 
 void add_aggregate(CLI::App& app, Outcome& outcome) {
@@ -135,12 +127,12 @@ void add_aggregate(CLI::App& app, Outcome& outcome) {
   command->callback([command, words, rounds, of_serve, of_load, &outcome] {
     words->serve.meeting = words->load.meeting = words->meeting;
     if (!words->listen.empty()) {
-      refuse(of_load, *command, "--connect");
+      refuse_options(of_load, *command, "--connect");
       words->serve.meeting.address = words->listen;
       words->serve.rounds = *rounds;
       outcome.exit_code = serve(words->serve);
     } else if (!words->connect.empty()) {
-      refuse(of_serve, *command, "--listen");
+      refuse_options(of_serve, *command, "--listen");
       if (of_load[0]->count() == 0) throw CLI::RequiredError("--rank");
       words->load.meeting.address = words->connect;
       words->load.rounds = *rounds == 0 ? 1 : *rounds;

@@ -38,7 +38,8 @@ Round::Round(uint64_t number, const codec::Thc& thc, const kernels::Target& targ
       own_scales_(rules.ranks),
       held_(rules.ranks),
       received_(rules.ranks) {
-  for (uint32_t rank = 0; rank < rules.ranks; ++rank) expected_.set(rank);
+  for (uint32_t rank = 0; rank < rules.ranks; ++rank) members_.set(rank);
+  expected_ = members_;
   if (masked()) keeper_.emplace(*rules_.masking, rules_.group->masks, rules_.mask_seed);
   if (masked()) keeper_->begin({.round = number, .epoch = rules_.epoch});
 }
@@ -115,7 +116,7 @@ bool Round::gather(TimeNs now) {
   if (offers_.none()) return false;
   const TimeNs deadline = rules_.group ? end_of(Phase::gathering) : later(began_at_, rules_.deadline_ns);
   const bool patient = now < deadline && (expected_ & ~offers_).any();
-  if (enough(offers_) && (offers_.count() == rules_.ranks || !patient)) {
+  if (enough(offers_) && ((members_ & ~offers_).none() || !patient)) {
     outcome_->roster = offers_;
     adding_since_ = now;
     if (rules_.group) {
@@ -246,11 +247,11 @@ std::string Round::shortage(std::string_view what, const RankSet& here) const {
   std::string missing;
   size_t named = 0;
   for (uint32_t rank = 0; rank < rules_.ranks; ++rank) {
-    if (here[rank] || ++named > kMostNamed) continue;
+    if (here[rank] || !members_[rank] || ++named > kMostNamed) continue;
     missing += fmt::format("{}rank {} ({})", missing.empty() ? "" : ", ", rank, describe_(rank));
   }
   if (named > kMostNamed) missing += fmt::format(" and {} more", named - kMostNamed);
-  return fmt::format("round {}: {} of {} ranks {}, and the quorum is {}; missing: {}", number(), here.count(), rules_.ranks, what,
+  return fmt::format("round {}: {} of {} ranks {}, and the quorum is {}; missing: {}", number(), here.count(), members_.count(), what,
                      rules_.quorum, missing);
 }
 

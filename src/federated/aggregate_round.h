@@ -77,9 +77,12 @@ class Round {
 
   /// A round begins at once when all expected ranks are here and are a quorum, without waiting for the others.
   void expect(uint32_t rank, bool expected) {
-    expected_.set(rank, expected);
+    expected_.set(rank, expected && members_[rank]);
     if (expected) lost_.reset(rank);
   }
+  /// While nobody has offered: only these take part from now on, all are expected, and fewer than `quorum` make no sum.
+  void convene(const RankSet& members, uint32_t quorum);
+  [[nodiscard]] bool is_member(uint32_t rank) const { return members_[rank]; }
   /// While gathering(): `rank`, without an offer so far, takes part with these scales, 4 bytes a group. remote_error: no such vector may
   /// be offered. Ranks that disagree about the signature fail the round instead.
   Status offer(uint32_t rank, const Signature& signature, std::span<const std::byte> scales, TimeNs now);
@@ -147,6 +150,7 @@ class Round {
   RoundRules rules_;
   Describe describe_;
   std::shared_ptr<Outcome> outcome_;
+  RankSet members_;  ///< who may take part
   RankSet expected_, offers_, complete_;
   std::vector<std::vector<std::byte>> own_scales_;  ///< by rank
   std::vector<Chunks> held_;                        ///< by rank; the memory is used again in the next round

@@ -18,6 +18,12 @@ void Round::set_epoch(uint64_t epoch) {
   if (masked() && offers_.none()) keeper_->begin({.round = number(), .epoch = epoch});
 }
 
+void Round::convene(const RankSet& members, uint32_t quorum) {
+  members_ = expected_ = members;
+  lost_ = {};
+  rules_.quorum = quorum;
+}
+
 /// Half of the deadline is for coming, with masks a share of the rest for each further phase.
 TimeNs Round::end_of(Phase phase) const {
   if (rules_.deadline_ns == kNever) return kNever;

@@ -280,6 +280,10 @@ Status Aggregator::on_offer(uint32_t rank, std::span<const std::byte> body, Time
   if (offer.round == 0 || offer.round > next_round()) {
     return remote_error(fmt::format("it offers a vector for round {}, and the next is {}", offer.round, next_round()));
   }
+  if (!round_.is_member(rank)) {
+    say_failed(seat, offer.round, next_round(), invalid_usage(fmt::format("rank {} is not among those whose sum this is", rank)));
+    return {};
+  }
   const bool newer = options_.follows_epochs && offer.epoch > rules_.epoch;
   if (newer && offer.round == next_round() && round_.gathering()) set_epoch(offer.epoch, now);
   if (offer.epoch != rules_.epoch && !(newer && offer.round == next_round())) {
@@ -354,6 +358,14 @@ void Aggregator::set_epoch(uint64_t epoch, TimeNs now) {
     conclude(now);
   }
   round_.set_epoch(epoch);
+}
+
+void Aggregator::convene(const RankSet& members, uint32_t quorum, uint64_t epoch, TimeNs now) {
+  give_up("another sum begins", now);
+  const bool masked = rules_.group && rules_.group->masked;
+  rules_.quorum = std::max(quorum, masked ? rules_.group->masks.min_cohort : 1);
+  round_.convene(members, rules_.quorum);
+  set_epoch(epoch, now);
 }
 
 void Aggregator::lose(uint32_t rank, const Status& why, uint64_t& counter) {

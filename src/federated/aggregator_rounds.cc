@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "federated/aggregator.h"
+#include "federated/contribution.h"
 
 namespace isthmus::federated {
 namespace {
@@ -101,6 +102,34 @@ void Aggregator::begin_next(TimeNs now) {
     round_bytes_ += kOfferHeadBytes + early->scales.size();
     serve(seats_[rank], round_.outcome());
   }
+}
+
+Status Aggregator::decode(uint64_t round, std::span<float> sum) const {
+  std::shared_ptr<const Outcome> outcome;
+  for (const auto& each : kept_)
+    if (each->round == round && each->finished) outcome = each;
+  if (!outcome || outcome->signature.count != sum.size() || outcome->signature.type != DataType::float32) {
+    return invalid_usage(fmt::format("round {} has no sum of {} floats, or it is not kept", round, sum.size()));
+  }
+  const AggregateGrid& grid = outcome->grid;
+  const Contribution into{.in = nullptr, .out = sum.data(), .signature = outcome->signature};
+  const kernels::CodecKey key{.seed = seed_, .op = round, .rank = 0, .ranks = rules_.ranks};
+  Coding coding(*options_.thc, *options_.target, key, rules_.chunk_elements, into, grid.form());
+  if (grid.has_words()) coding.set_bits(grid.bits());
+  const auto scales = std::span<const std::byte>(*outcome->scales).subspan(kScalesHeadBytes);
+  const auto summands = static_cast<uint32_t>(outcome->roster.count());
+  std::vector<uint32_t> words;
+  for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
+    const auto body = std::span<const std::byte>(*outcome->sums[chunk]).subspan(SumsHead::kBytes);
+    if (grid.has_words()) {
+      words.resize(grid.words(chunk));
+      unpack_words(body, grid.bits(), words);
+      coding.decode_words(chunk, scales, words, summands);
+    } else {
+      coding.decode(chunk, scales, body, summands);
+    }
+  }
+  return {};
 }
 
 // --- what ranks are told ---------------------------------------------------------------------------------------------------------
@@ -226,6 +255,13 @@ void Aggregator::stop(const std::string& why, TimeNs now) {
   if (round_.began_at() == kNever) return;
   round_.fail(remote_error(fmt::format("round {}: {}", round_.number(), ended_.text())));
   conclude(now);
+}
+
+void Aggregator::give_up(const std::string& why, TimeNs now) {
+  if (!ended_.ok() || round_.began_at() == kNever) return;
+  round_.fail(timeout_error(fmt::format("round {}: {}", round_.number(), why)));
+  conclude(now);
+  due_at_ = now;
 }
 
 /// Nobody needs it any longer: its ranks have what they were to be told, and have gone or had the time to read it.

@@ -11,6 +11,11 @@
 
 namespace isthmus::federated {
 
+void divide_by_weight(std::span<float> sum, double largest_weight, uint64_t weight_sum) {
+  const auto factor = static_cast<float>(largest_weight / weight_of(weight_sum));
+  for (float& value : sum) value *= factor;
+}
+
 Status GroupSum::begin(std::span<const float> x, double weight, const codec::Thc& thc, uint32_t chunk_elements,
                        const bootstrap::RandomSource& random) {
   const double largest = options_.rules.largest_weight;
@@ -88,8 +93,8 @@ Status GroupSum::finish(uint64_t weight_sum, bool counted, std::span<float> mean
   }
   sent_.clear();
   if (weight_sum == 0) return invalid_usage("the weights of this round add up to 0: there is no mean");
-  const auto factor = static_cast<float>(options_.rules.largest_weight / weight_of(weight_sum));
-  for (size_t i = 0; i < mean.size(); ++i) mean[i] = vector_[i] * factor;
+  divide_by_weight(vector_, options_.rules.largest_weight, weight_sum);
+  std::copy_n(vector_.begin(), mean.size(), mean.begin());
   return {};
 }
 

@@ -27,6 +27,9 @@ struct GroupOptions {
   double noise = 0;           ///< standard deviation of what is added to each element, over the rules' clip times sqrt(elements)
 };
 
+/// A sum of vectors that were scaled by weight / largest weight becomes their weighted mean. weight_sum: in kWeightUnit, not 0.
+void divide_by_weight(std::span<float> sum, double largest_weight, uint64_t weight_sum);
+
 class GroupSum {
  public:
   /// `thc` and `masking` outlive it; `masking` may be null without noise.

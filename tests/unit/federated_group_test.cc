@@ -268,6 +268,53 @@ TEST(GroupSums, RefuseContributionsToAnotherEpoch) {
   job.expect_same({0, 1, 2}, {0, 1, 2});
 }
 
+// --- whose sum it is, by somebody who knows ---------------------------------------------------------------------------------------
+
+TEST(GroupSums, AreOfThoseWhoAreConvened) {
+  for (const GroupRules& rules : {plain_rules(), masked_rules()}) {
+    Cohort job(of(4, rules, 1));
+    job.add_all();
+    RankSet some;
+    job.aggregator->convene(some.set(0).set(2).set(3), 2, 5, job.now);
+    for (auto& [rank, one] : job.ranks) one.machine->set_epoch(5);
+    const TimeNs began = job.now;
+    job.contribute_all();
+    ASSERT_TRUE(job.finish());
+    EXPECT_LT(job.now - began, job.options.deadline_ns / 2) << "nobody waits for rank 1";
+    job.expect_same({0, 2, 3}, {0, 2, 3});
+    EXPECT_THAT(job.ranks[1].status.text(), HasSubstr("rank 1 is not among those whose sum this is"));
+
+    std::vector<float> decoded(kCount);
+    ASSERT_TRUE(job.aggregator->decode(1, decoded).ok());
+    EXPECT_EQ(std::memcmp(decoded.data(), job.ranks[0].out.data(), job.ranks[0].out.size()), 0) << "the aggregator decodes the same bits";
+    EXPECT_EQ(job.aggregator->decode(2, decoded).code(), Code::invalid_usage);
+    EXPECT_EQ(job.aggregator->decode(1, std::span(decoded).first(3)).code(), Code::invalid_usage);
+
+    some.reset();
+    job.aggregator->convene(some.set(1).set(2), 2, 6, job.now);
+    for (auto& [rank, one] : job.ranks) one.machine->set_epoch(6);
+    job.contribute(1, 3);
+    job.contribute(2, 3);
+    ASSERT_TRUE(job.finish());
+    job.expect_same({1, 2}, {1, 2});
+  }
+}
+
+TEST(GroupSums, CanBeGivenUp) {
+  Cohort job(of(3, masked_rules(), 3));
+  job.add_all();
+  job.aggregator->give_up("there is none", job.now);
+  EXPECT_TRUE(job.reports.empty());
+  job.contribute(0, 3);
+  job.pass(10 * kMillisecondNs);
+  job.aggregator->give_up("time is over", job.now);
+  ASSERT_TRUE(job.finish(100 * kMillisecondNs));
+  EXPECT_THAT(job.ranks[0].status.text(), HasSubstr("round 1: time is over"));
+  job.contribute_all();
+  ASSERT_TRUE(job.finish());
+  for (const uint32_t rank : {1U, 2U}) EXPECT_FALSE(job.ranks[rank].status.ok()) << "they come late for round 1";
+}
+
 TEST(GroupSums, RefuseALoneMember) {
   auto thc = std::shared_ptr<const codec::Thc>(codec::make_thc(*codec::parse_thc("thc"), 1).value());
   Cohort job(of(3, masked_rules(3)));

@@ -77,20 +77,25 @@ TEST(Episode, IsTheSameForEqualSeedsAndDriftsAsItSays) {
 TEST(Learner, LearnsAndItsGradientsAreSlopes) {
   const Episode episode = make_episode(short_rules(Scenario::label), make_digits(2), 1);
   const Samples& samples = episode.changes[0][0].data;
-  Model model = make_model(1, 0.01);
-  CounterRng random(1, 0);
-  const double before = loss_of(model, samples);
-  const std::vector<float> rows = gradients_of(model, samples);
-  for (const size_t parameter : {size_t{205}, size_t{311}, size_t{644}}) {
-    double slope = 0;
-    for (size_t i = 0; i < samples.size(); ++i) slope += double{rows[i * kParameters + parameter]} / static_cast<double>(samples.size());
-    Model moved = model;
-    moved[parameter] += 1e-2F;
-    EXPECT_NEAR((loss_of(moved, samples) - before) / 1e-2, slope, 2e-3);
+  for (const ModelKind kind : {ModelKind::softmax, ModelKind::mlp}) {
+    Model model = first_model(kind, 1);
+    EXPECT_EQ(model.size(), parameters_of(kind));
+    CounterRng random(1, 0);
+    const double before = loss_of(model, samples);
+    const std::vector<float> rows = gradients_of(model, samples);
+    ASSERT_EQ(rows.size(), samples.size() * model.size());
+    for (const size_t parameter : {size_t{205}, size_t{311}, size_t{644}, model.size() - 200, model.size() - 7}) {
+      double slope = 0;
+      for (size_t i = 0; i < samples.size(); ++i) slope += double{rows[i * model.size() + parameter]} / static_cast<double>(samples.size());
+      Model above = model, below = model;
+      above[parameter] += 5e-3F;
+      below[parameter] -= 5e-3F;
+      EXPECT_NEAR((loss_of(above, samples) - loss_of(below, samples)) / 1e-2, slope, 2e-3) << name_of(kind) << " " << parameter;
+    }
+    train(model, samples, {.epochs = 20}, random);
+    EXPECT_LT(loss_of(model, samples), before / 2);
+    EXPECT_GT(accuracy_of(model, samples), 0.9);
   }
-  train(model, samples, {.epochs = 20}, random);
-  EXPECT_LT(loss_of(model, samples), before / 2);
-  EXPECT_GT(accuracy_of(model, samples), 0.9);
 }
 
 StudyRules short_study(Scenario scenario, std::vector<Method> methods) {

@@ -16,7 +16,7 @@ Result<std::unique_ptr<Premises>> prepare(const MeetingWords& words) {
   SettingsReport report;
   ISTHMUS_ASSIGN(premises->settings, settings_from_environment(&report));
   Settings& settings = premises->settings;
-  for (const std::string& warning : report.warnings) fmt::print(stderr, "isthmus aggregate: warning: {}\n", warning);
+  for (const std::string& warning : report.warnings) fmt::print(stderr, "isthmus {}: warning: {}\n", words.command, warning);
   if (!words.secret_file.empty()) settings.secret_file = words.secret_file;
   if (!words.auth.empty()) settings.auth = words.auth;
   const HostIdentity host = read_host_identity(settings);
@@ -74,8 +74,8 @@ Result<const Masking*> masking_of(const MeetingWords& words) {
   return Masking::load();
 }
 
-int complain(const Status& status) {
-  fmt::print(stderr, "isthmus aggregate: {}\n", status.text());
+int complain(const Status& status, std::string_view command) {
+  fmt::print(stderr, "isthmus {}: {}\n", command, status.text());
   return status.code() == Code::invalid_argument ? 2 : 1;
 }
 

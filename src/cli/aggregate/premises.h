@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both sides of `isthmus aggregate` need first: settings, log, network, the common secret. A wall: reads the environment, files and
-// names. Fails with what is wrong and what to do.
+// What both sides of `isthmus aggregate`, and of `isthmus federated run`, need first: settings, log, network, the common secret. A wall:
+// reads the environment, files and names. Fails with what is wrong and what to do.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,9 @@ namespace isthmus::cli {
 
 /// The words of the command line that both sides know.
 struct MeetingWords {
-  std::string address;            ///< host:port
-  std::string secret_file, auth;  ///< "": as the settings say
+  std::string command = "aggregate";  ///< for messages
+  std::string address;                ///< host:port
+  std::string secret_file, auth;      ///< "": as the settings say
   std::string codec;
   uint32_t ranks = 0;
   bool json = false;
@@ -57,6 +58,6 @@ std::optional<federated::GroupRules> group_of(const MeetingWords& words);
 Result<const Masking*> masking_of(const MeetingWords& words);
 
 /// Prints to standard error what failed, and gives the exit code: 2 for wrong arguments, else 1.
-int complain(const Status& status);
+int complain(const Status& status, std::string_view command = "aggregate");
 
 }  // namespace isthmus::cli

@@ -3,15 +3,11 @@
 #include "cli/aggregate/serve.h"
 
 #include <fmt/format.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/fd.h"
 #include "base/text.h"
+#include "cli/ending.h"
 #include "federated/aggregator.h"
 #include "federated/waiting.h"
 
@@ -155,20 +151,6 @@ Result<federated::AggregatorOptions> options_of(const ServeWords& words, const S
   options.peer_timeout_ns = settings.peer_timeout_ns;
   options.target = &kernels::select_target(settings.simd);
   return options;
-}
-
-Fd ending_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-  return Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
-/// The signal that has come, or 0.
-int pending_signal(const Fd& signals) {
-  signalfd_siginfo info;
-  return read(signals.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
 }
 
 struct Tally {

@@ -7,6 +7,7 @@
 namespace isthmus::cli {
 
 void add_federated_simulate(CLI::App& federated, Outcome& outcome);
+void add_federated_run(CLI::App& federated, Outcome& outcome);
 void add_federated_plan(CLI::App& federated, Outcome& outcome);
 
 }  // namespace isthmus::cli

@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax regression on small images by gradient descent: what the clients of a simulated cohort train. Deterministic; nothing fails.
+// What the clients of simulated cohorts train on small images, by gradient descent: softmax regression, or a perceptron with a hidden
+// layer. Deterministic; naming a kind fails with those that there are.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/rng.h"
+#include "base/status.h"
 #include "cli/federated/digits.h"
 
 namespace isthmus::cli {
 
-inline constexpr size_t kParameters = size_t{kPixels + 1} * kDigits;  ///< [pixel, then bias][digit]
+enum class ModelKind : uint8_t {
+  softmax,  ///< 64 -> 10
+  mlp,      ///< 64 -> 32 -> 10, the hidden ones cut off below zero
+};
+Result<ModelKind> parse_model_kind(std::string_view name);
+std::string_view name_of(ModelKind kind);
+
+inline constexpr uint32_t kHidden = 32;
+inline constexpr size_t kParameters = size_t{kPixels + 1} * kDigits;  ///< of softmax: [pixel, then bias][digit]
+/// [pixel, then bias][hidden], and behind it [hidden, then bias][digit].
+inline constexpr size_t kMlpParameters = size_t{kPixels + 1} * kHidden + size_t{kHidden + 1} * kDigits;
+constexpr size_t parameters_of(ModelKind kind) { return kind == ModelKind::mlp ? kMlpParameters : kParameters; }
 
 struct Samples {
   std::vector<float> images;  ///< rows of kPixels
@@ -21,10 +35,12 @@ struct Samples {
   [[nodiscard]] std::span<const float> image(size_t i) const { return std::span(images).subspan(i * kPixels, kPixels); }
 };
 
-using Model = std::vector<float>;  ///< kParameters of them
+using Model = std::vector<float>;  ///< its length tells its kind
 
-/// Weights from a normal distribution, bias zero.
+/// Softmax: weights from a normal distribution, bias zero.
 Model make_model(uint64_t seed, double deviation, uint64_t which = 0);
+/// Of either kind, to begin with: deviation 0.01 for softmax; sqrt(2 / inputs) for each layer of the perceptron (He et al. 2015).
+Model first_model(ModelKind kind, uint64_t seed);
 
 struct TrainRules {
   double lr = 0.2;
@@ -36,7 +52,7 @@ void train(Model& model, const Samples& samples, const TrainRules& rules, Counte
 /// Mean cross entropy.
 double loss_of(const Model& model, const Samples& samples);
 double accuracy_of(const Model& model, const Samples& samples);
-/// One row of kParameters for each sample: the gradient of its loss.
+/// One row of model.size() for each sample: the gradient of its loss.
 std::vector<float> gradients_of(const Model& model, const Samples& samples);
 
 }  // namespace isthmus::cli

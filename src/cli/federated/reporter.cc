@@ -34,14 +34,15 @@ Reporter::Reporter(const EpisodeRules& rules, Model probe, uint64_t seed)
     : header_(header_for(rules, probe, seed)), probe_(std::move(probe)), reported_(rules.clients) {}
 
 Reporter::Look Reporter::look_at_gradients(const Samples& samples) const {
+  const auto parameters = static_cast<uint32_t>(probe_.size());
   std::vector<float> rows = gradients_of(probe_, samples);
-  const std::vector<float> mean = federated::mean_embedding({.values = rows, .dims = kParameters}).value();
+  const std::vector<float> mean = federated::mean_embedding({.values = rows, .dims = parameters}).value();
   double squares = 0;
   for (const float one : mean) squares += double{one} * double{one};
   const auto unit = static_cast<float>(1 / std::sqrt(squares));
   for (float& one : rows) one *= unit;  // so that they scatter as directions do
   return {.values = federated::gradient_direction(mean, kSketch, header_.seed).value(),
-          .scatter = federated::scatter_of({.values = rows, .dims = kParameters})};
+          .scatter = federated::scatter_of({.values = rows, .dims = parameters})};
 }
 
 Reporter::Look Reporter::look(const Samples& samples) const {
