@@ -54,7 +54,8 @@ class MemberLink {
   const Fd& signals_;
   std::optional<bootstrap::Approach> approach_;
   std::optional<bootstrap::Link> link_;
-  std::string refused_;  ///< why it was not let in so far
+  std::vector<Said> kept_;  ///< said together with the terms
+  std::string refused_;     ///< why it was not let in so far
   TimeNs heard_at_ = 0;
   uint64_t sent_bytes_ = 0, received_bytes_ = 0;
   int signal_ = 0;

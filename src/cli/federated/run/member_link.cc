@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/text.h"
 #include "cli/ending.h"
@@ -38,6 +39,7 @@ Result<RunTerms> MemberLink::join(uint64_t images) {
 /// One connection. Nothing: it was refused for now.
 Result<std::optional<RunTerms>> MemberLink::try_to_join(uint64_t images, TimeNs by) {
   link_.reset();
+  kept_.clear();
   const wire::Hello mine{.communicator = run_number(),
                          .rank = static_cast<int32_t>(member_),
                          .ranks = static_cast<int32_t>(federated::kMaxContributors),
@@ -72,10 +74,12 @@ Result<std::optional<RunTerms>> MemberLink::try_to_join(uint64_t images, TimeNs 
   }
   if (first.type != RunType::terms) return remote_error("the coordinator does not say what its terms are");
   ISTHMUS_ASSIGN(RunTerms terms, decode_run_terms(first.body));
+  kept_.assign(std::make_move_iterator(said->begin() + 1), std::make_move_iterator(said->end()));
   return std::optional<RunTerms>(std::move(terms));
 }
 
 Result<std::vector<MemberLink::Said>> MemberLink::hear() {
+  if (!kept_.empty()) return std::exchange(kept_, {});
   for (;;) {
     ISTHMUS_TRY(link_->flush());
     ISTHMUS_ASSIGN(std::vector<Said> said, read());

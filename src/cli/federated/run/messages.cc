@@ -14,24 +14,18 @@ namespace {
 
 constexpr uint32_t kMostMembers = federated::kMaxContributors, kMostClients = 65536;
 
-/// Grows; numbers are little-endian like Writer's.
+/// Grows; numbers are little-endian, as Reader wants them.
 class Body {
  public:
-  Body& u8(uint8_t value) {
-    return put(1, [&](Writer& to) { to.u8(value); });
-  }
-  Body& u16(uint16_t value) {
-    return put(2, [&](Writer& to) { to.u16(value); });
-  }
-  Body& u32(uint32_t value) {
-    return put(4, [&](Writer& to) { to.u32(value); });
-  }
-  Body& u64(uint64_t value) {
-    return put(8, [&](Writer& to) { to.u64(value); });
-  }
+  Body& u8(uint8_t value) { return integer(value); }
+  Body& u16(uint16_t value) { return integer(value); }
+  Body& u32(uint32_t value) { return integer(value); }
+  Body& u64(uint64_t value) { return integer(value); }
   Body& f64(double value) { return u64(std::bit_cast<uint64_t>(value)); }
   Body& text(std::string_view value) {
-    return put(4 + value.size(), [&](Writer& to) { to.sized_text(value); });
+    u32(static_cast<uint32_t>(value.size()));
+    for (const char one : value) u8(static_cast<uint8_t>(one));
+    return *this;
   }
   Body& floats(const std::vector<float>& values) {
     u32(static_cast<uint32_t>(values.size()));
@@ -47,12 +41,9 @@ class Body {
   bootstrap::SharedBytes share() { return std::make_shared<const std::vector<std::byte>>(std::move(bytes_)); }
 
  private:
-  template <typename Write>
-  Body& put(size_t count, const Write& write) {
-    const size_t at = bytes_.size();
-    bytes_.resize(at + count);
-    Writer writer{std::span<std::byte>(bytes_).subspan(at)};
-    write(writer);
+  template <typename T>
+  Body& integer(T value) {
+    for (size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>(uint64_t{value} >> (8 * i)));
     return *this;
   }
   std::vector<std::byte> bytes_;
