@@ -93,7 +93,7 @@ std::vector<CLI::Option*> add_scenario(CLI::App& command, Words& words) {
       command.add_option("--alpha", episode.alpha, "dirichlet: how even clients' shares are")
           ->check(CLI::Range(0.001, 1000.0))
           ->capture_default_str(),
-      command.add_option("--rounds", episode.rounds, "Rounds")->check(CLI::Range(1U, 100000U))->capture_default_str(),
+      command.add_option("--rounds", episode.rounds, "Rounds")->check(CLI::Range(1U, 10000U))->capture_default_str(),
       command.add_option("--drift-every", episode.drift_every, "Rounds from one drift to the next")
           ->check(CLI::Range(1U, 100000U))
           ->capture_default_str(),

@@ -75,7 +75,7 @@ void Chronicle::begin(const RunRules& rules, const std::vector<std::string>& add
   fmt::print("# listening at {} for {} members of {} clients each\n", join(views, ", "), rules.members, rules.clients_each);
   fmt::print("# {}: {} of {} parameters, {} rounds; codec {}, sums {}; deadline {}\n", name_of(episode.scenario), name_of(rules.model),
              parameters_of(rules.model), episode.rounds, rules.codec, sums, duration_text(rules.deadline_ns));
-  fmt::print("#{:>6} {:>6} {:>2} {:>8} {:>6} {:>6} {:<13} {:<24} {:>8} {:>8} {:>8} {:>8}\n", "round", "epoch", "k", "reported", "moved",
+  fmt::print("#{:>6} {:>6} {:>2} {:>8} {:>6} {:>6} {:<13} {:<24} {:>8} {:>8} {:>8} {:>8}\n", "round", "epoch", "k", "reported", "moves",
              "rho", "clustered", "survivors/members", "accuracy", "KiB up", "KiB down", "seconds");
   std::fflush(stdout);
 }

@@ -130,14 +130,14 @@ Status Coordinator::lead() {
 Status Coordinator::wait_for_members(uint32_t round) {
   const uint32_t enough = share_of(rules_.quorum, rules_.members), wanted = round == 1 ? rules_.members : enough;
   const TimeNs by = federated::clock_now() + rules_.wait_ns;
-  const auto here = [&] { return door_->here().count() >= wanted; };
-  if (!here()) Chronicle::news(fmt::format("round {} waits for members: {} of {} are here", round, door_->here().count(), rules_.members));
+  const auto here = [&] { return ready_.count() >= wanted; };
+  if (!here()) Chronicle::news(fmt::format("round {} waits for members: {} of {} are here", round, ready_.count(), rules_.members));
   ISTHMUS_TRY(pump(here, by));
-  if (door_->here().count() >= enough) return {};
+  if (ready_.count() >= enough) return {};
   RankSet missing;
-  for (uint32_t member = 0; member < rules_.members; ++member) missing.set(member, !door_->here()[member]);
-  return timeout_error(fmt::format("round {}: {} of {} members are here after {}, and {} are needed; missing: {}", round,
-                                   door_->here().count(), rules_.members, duration_text(rules_.wait_ns), enough, names(missing)));
+  for (uint32_t member = 0; member < rules_.members; ++member) missing.set(member, !ready_[member]);
+  return timeout_error(fmt::format("round {}: {} of {} members are here after {}, and {} are needed; missing: {}", round, ready_.count(),
+                                   rules_.members, duration_text(rules_.wait_ns), enough, names(missing)));
 }
 
 Status Coordinator::lead_round(uint32_t round) {
@@ -159,7 +159,7 @@ void Coordinator::call(uint32_t round) {
   round_ = round;
   calling_ = true;
   grouping_.open(round);
-  in_round_ = door_->here();
+  in_round_ = ready_;
   reported_ = done_ = {};
   results_.clear();
   sums_.clear();

@@ -72,6 +72,7 @@ class Coordinator {
   std::unique_ptr<Door> door_;
   Aggregators masked_, plain_;
   std::optional<uint64_t> images_;  ///< hash of what the first member holds
+  federated::RankSet ready_;        ///< members that have what they need for a round
   federated::RankSet knows_probe_;
   std::vector<std::vector<RunReports::Held>> held_;  ///< by member: its models
   // Of the round under way:

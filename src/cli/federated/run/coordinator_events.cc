@@ -55,9 +55,11 @@ void Coordinator::on_event(const Door::Event& event, TimeNs now) {
       return on_join(event, now);
     case Door::Event::Kind::gone:
       in_round_.reset(event.member);
+      ready_.reset(event.member);
       Chronicle::news(fmt::format("member {} is gone: {}", event.member, event.why));
       return;
     case Door::Event::Kind::said:
+      if (event.type == RunType::ready) ready_.set(event.member);
       if (event.type == RunType::reports) on_reports(event, now);
       if (event.type == RunType::result) on_result(event, now);
   }
@@ -76,6 +78,7 @@ void Coordinator::on_join(const Door::Event& event, TimeNs now) {
   if (!misfit.empty()) return turn_away(event.member, misfit, now);
   images_ = join->images;
   in_round_.reset(event.member);
+  ready_.reset(event.member);
   knows_probe_.reset(event.member);
   held_[event.member].clear();
   Chronicle::news(fmt::format("member {} has come{}", event.member, round_ > 0 ? fmt::format(", for the round after {}", round_) : ""));
@@ -84,6 +87,7 @@ void Coordinator::on_join(const Door::Event& event, TimeNs now) {
 
 void Coordinator::turn_away(uint32_t member, const std::string& why, TimeNs now) {
   in_round_.reset(member);
+  ready_.reset(member);
   Chronicle::news(fmt::format("member {} is turned away: {}", member, why));
   door_->turn_away(member, fmt::format("member {}: {}", member, why), now);
 }

@@ -49,6 +49,7 @@ class Member {
     joined_ = true;
     work_.emplace(terms, words_.member, digits_);
     sums_.emplace(premises_, terms, words_.member, masking_);
+    link_.say(RunType::ready, std::make_shared<const std::vector<std::byte>>());
     if (!std::exchange(introduced_, true)) chronicle_.member_begin(words_.member, terms, digits_.source);
     while (!ended_) {
       ISTHMUS_ASSIGN(const std::vector<MemberLink::Said> said, link_.hear());

@@ -5,6 +5,7 @@
 //   member                                          coordinator
 //   join: what images it holds                  ->
 //                                               <-  terms: the whole scenario; or refusal
+//   ready                                       ->
 //                                               <-  call: round, centres, clusters of its clients
 //   reports: those of its clients that drifted  ->
 //                                               <-  plan: epoch, clusters, whose sums it takes part in, models that it lacks
@@ -30,7 +31,7 @@ inline constexpr uint16_t kRunVersion = 1;
 /// Longest messages: of a member that has not joined, and texts.
 inline constexpr size_t kMaxRunJoinBytes = 64, kMaxRunTextBytes = 1024;
 
-enum class RunType : uint8_t { join = 64, reports, result, leave, terms = 80, refusal, call, plan, beat, end };
+enum class RunType : uint8_t { join = 64, ready, reports, result, leave, terms = 80, refusal, call, plan, beat, end };
 
 struct RunJoin {
   uint16_t version = kRunVersion;
