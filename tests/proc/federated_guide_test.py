@@ -26,6 +26,11 @@ def run(command: str, folder: str) -> subprocess.CompletedProcess:
     return subprocess.run(["sh", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=110)
 
 
+def sums_of(row: list[str]) -> list[str]:
+    """Survivors/members of each sum."""
+    return [cell for cell in row if "/" in cell]
+
+
 class Guide(unittest.TestCase):
     def follow(self, command: str) -> tuple[list[list[str]], str]:
         """Runs it; the rows of the coordinator's table, and all that was said."""
@@ -34,9 +39,11 @@ class Guide(unittest.TestCase):
             said = done.stdout + done.stderr
             self.assertEqual(done.returncode, 0, said)
             rows = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ +\d+ +\d+ ", line)]
+            self.assertEqual([int(row[0]) for row in rows], list(range(1, 41)), said)
             for member in range(4):
                 lines = (pathlib.Path(folder) / f"member{member}").read_text(encoding="utf-8").splitlines()
-                self.assertEqual(len([line for line in lines if not line.startswith("#")]), len(rows), lines[-3:])
+                mine = [int(line.split()[0]) for line in lines if not line.startswith("#")]
+                self.assertEqual(mine, list(range(mine[0], 41)), lines[-3:])
         return rows, said
 
     def test_softmax(self) -> None:
@@ -52,14 +59,18 @@ class Guide(unittest.TestCase):
 
     def check(self, rows: list[list[str]], said: str, clustered_by: int, accuracy: float) -> None:
         self.assertIn("sums masked among at least 3", said)
-        self.assertEqual([int(row[0]) for row in rows], list(range(1, 41)), said)
         self.assertEqual(rows[clustered_by - 1][6], "first", said)
         self.assertEqual(rows[-1][2], "4", said)
         self.assertGreater(float(rows[-1][-4]), accuracy, said)
         for row in rows:
-            for sum_of in [cell for cell in row if "/" in cell]:
-                survivors, members = sum_of.split("/")
-                self.assertEqual(survivors, members, said)
+            self.assertEqual(set(sums_of(row)), {"4/4"}, said)
+
+    def test_a_member_dies(self) -> None:
+        rows, said = self.follow(RUNS[2])
+        self.assertIn("Killed", said)
+        self.assertIn("member 2 is gone", said)
+        self.assertTrue(any(set(sums_of(row)) == {"3/3"} for row in rows), said)
+        self.assertEqual(set(sums_of(rows[-1])), {"4/4"}, said)
 
 
 if __name__ == "__main__":
