@@ -91,8 +91,8 @@ class Aggregator final : private bootstrap::Reception::Host {
   [[nodiscard]] TimeNs due() const { return due_at_; }
   /// From now on offers are for another epoch; a round that is still gathering fails.
   void set_epoch(uint64_t epoch, TimeNs now);
-  /// Who makes the next sums of a cohort, of which epoch they are, and how many are enough (masked: at least the smallest cohort). The round
-  /// under way fails; others' offers are refused.
+  /// Who makes the next sums of a cohort, of which epoch they are, and how many are enough (masked: at least the smallest cohort). The
+  /// round under way fails; others' offers are refused.
   void convene(const RankSet& members, uint32_t quorum, uint64_t epoch, TimeNs now);
   /// The round under way, if there is one, fails on all its ranks; others may follow.
   void give_up(const std::string& why, TimeNs now);
