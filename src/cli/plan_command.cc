@@ -113,7 +113,7 @@ Result<std::string> trace(const std::vector<plan::Plan>& world, const PlanWords&
   const plan::CostModel uniform = {
       .link = [link](int, int) { return link; }, .reduce_bytes_per_s = rate, .copy_bytes_per_s = rate, .shared = nullptr};
   ISTHMUS_ASSIGN(const plan::Cost cost, plan::cost(world, bytes / kElementBytes / world[0].grid.blocks, kElementBytes,
-                                                   scene != nullptr ? scene->model() : uniform, true));
+                                                   scene != nullptr ? scene->model() : uniform, {.with_times = true}));
   return plan::to_chrome_trace(world, cost);
 }
 
