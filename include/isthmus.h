@@ -166,9 +166,9 @@ ncclResult_t isthmusAggregatorSum(isthmusAggregator_t aggregator, const void* se
 ncclResult_t isthmusAggregatorClose(isthmusAggregator_t aggregator);
 
 // --- cohorts -----------------------------------------------------------------------------------------------------------------
-// Weighted means over the ranks of a communicator that come in time (docs/secure-sums.md): members may be late, die and come back, all get
-// the same bytes, and with masks nobody, the adding rank included, sees anything but the sum. Vectors travel encoded by the codec "thc".
-// Calls block; host memory only.
+// Weighted means over the ranks of a communicator that come in time (docs/secure-sums.md): members may be late, and those that die do not
+// hold the others (nor come back); all get the same bytes, and with masks nobody, the adding rank included, sees anything but the sum.
+// Vectors travel encoded by the codec "thc". Calls block; host memory only.
 
 #define ISTHMUS_MAGIC 0x49535448u
 
@@ -181,16 +181,16 @@ typedef struct isthmusGroupConfig_v1 {
   size_t size; /* of this struct; magic and version: set by the initializer, too */
   unsigned int magic, version;
   unsigned long long epoch; /* of the cohort (isthmusCohortUpdate): vectors for an older one than the newest seen are refused */
-  unsigned int deadlineMs;  /* for a whole sum, from its first rank's call; 0: none, and then all ranks must come */
-  unsigned int quorum;      /* ranks that are enough at the deadline; 0: all */
+  unsigned int deadlineMs;  /* for a whole sum, from its first rank's call: half of it is for coming; 0: none, and all must come */
+  unsigned int quorum;      /* ranks that are enough when time is over; 0: all */
   int latePolicy;           /* ISTHMUS_LATE_DROP or ISTHMUS_LATE_CARRY: added to that rank's next vector */
   double carryFactor;       /* with that, times this for each round */
   double largestWeight;     /* no weight is beyond it */
   const char* codec;        /* "thc", "thc:b=8", ...; NULL: "thc" */
   int masked;               /* not 0: sums are masked */
-  unsigned int neighbours;  /* ranks that each shares masks with, even; 0: all */
-  unsigned int threshold;   /* of them and the rank itself, that can take a rank's masks away together; 0: the least majority */
-  unsigned int minCohort;   /* fewer vectors are never added up; at least 2 */
+  unsigned int neighbours;  /* masked: ranks that each shares masks with, even; 0: all */
+  unsigned int threshold;   /* masked: of them and the rank itself, that can take a rank's masks away together; 0: the least majority */
+  unsigned int minCohort;   /* masked: fewer vectors are never added up; at least 2 */
   float clip;               /* masked: root mean square that groups of elements are scaled down to, after weight / largestWeight */
   double noise;             /* masked: standard deviation of Gaussian noise that each rank adds, over clip * sqrt(count); 0: none */
 } isthmusGroupConfig_t;
@@ -219,13 +219,15 @@ typedef struct isthmusGroupInfo_v1 {
   { sizeof(isthmusGroupInfo_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE }
 
 /// recvbuff <- the mean of the ranks' vectors, weighted: sum w x / sum w over those who came in time, the same bytes on all ranks that get
-/// it. ncclFloat32, ncclFloat16, ncclBfloat16; recvbuff may be sendbuff; `stream` must be NULL. weight is 0 to largestWeight; multiples of
-/// 1/65536 add up exactly. `info` may be NULL. The first call on a communicator, and one with another configuration, is collective: all
-/// ranks must make it. Afterwards ranks that are dead or late do not hold the others beyond the deadline.
-///   ncclInvalidArgument  configuration, type, weight or buffers; masked: an element that is not finite
+/// it. ncclFloat32, ncclFloat16, ncclBfloat16; recvbuff may be sendbuff; `stream` must be NULL. weight is 0 to largestWeight, and counted
+/// in 1/65536, to which it is rounded. `info` may be NULL. The first call on a communicator, and one with another configuration, is
+/// collective: all ranks must make it, and if one fails to take part the call fails on all. Afterwards ranks that are dead or late do not
+/// hold the others beyond the deadline; if rank 0 is stuck, half of that and a second more.
+///   ncclInvalidArgument  configuration, type, weight (also one above 0 that would count as 0) or buffers; masked: an element that is not
+///                        finite
 ///   ncclInvalidUsage     the epoch is older than another rank's; ranks disagree about count or configuration; the weights add up to 0
 ///   ncclRemoteError      no quorum at the deadline (NCCL 2.28 has no code for time that has passed), too few ranks for masks; without a
-///                        deadline: a rank is lost; rank 0, which adds, is lost
+///                        deadline: a rank is lost; rank 0, which adds, is lost or stuck
 ncclResult_t isthmusGroupAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, double weight,
                                    ncclComm_t comm, const isthmusGroupConfig_t* config, isthmusGroupInfo_t* info, cudaStream_t stream);
 

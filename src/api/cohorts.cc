@@ -35,21 +35,6 @@ struct OpenCohort {
 
 namespace {
 
-Status status_of(ncclResult_t result) {
-  switch (result) {
-    case ncclSuccess:
-      return {};
-    case ncclInvalidArgument:
-      return invalid_argument(last_error());
-    case ncclInvalidUsage:
-      return invalid_usage(last_error());
-    case ncclSystemError:
-      return system_error(last_error());
-    default:
-      return remote_error(last_error());
-  }
-}
-
 Status check(const isthmusCohortConfig_t* config) {
   if (config == nullptr || config->size != sizeof(isthmusCohortConfig_t) || config->magic != ISTHMUS_MAGIC || config->version == 0) {
     return invalid_argument(

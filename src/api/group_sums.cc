@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <climits>
+#include <cstdint>
 
 #include "api/hall.h"
 #include "api/library.h"
@@ -24,9 +25,6 @@ Result<GroupTerms> terms_of(const isthmusGroupConfig_t* config) {
   if (!(config->carryFactor >= 0 && config->carryFactor <= 1)) {
     return invalid_argument(fmt::format("carryFactor {}: 0 to 1 are accepted", config->carryFactor));
   }
-  if (!(config->noise >= 0) || (config->noise > 0 && config->masked == 0)) {
-    return invalid_argument(fmt::format("noise {}: 0 or more is accepted, and only with masks", config->noise));
-  }
   GroupTerms terms;
   terms.options.rules.largest_weight = config->largestWeight;
   terms.options.rules.masked = config->masked != 0;
@@ -36,7 +34,7 @@ Result<GroupTerms> terms_of(const isthmusGroupConfig_t* config) {
   }
   terms.options.late = config->latePolicy == ISTHMUS_LATE_CARRY ? federated::LatePolicy::carry : federated::LatePolicy::drop;
   terms.options.carry_factor = config->carryFactor;
-  terms.options.noise = config->noise;
+  terms.options.rules.noise = config->noise;
   terms.deadline_ns = deadline_of(config->deadlineMs);
   terms.quorum = config->deadlineMs == 0 ? 0 : config->quorum;
   terms.codec = config->codec == nullptr ? "thc" : config->codec;
@@ -79,21 +77,35 @@ void store(const std::vector<float>& x, const Vectors& vectors) {
   }
 }
 
-/// Tells all ranks where rank 0 adds.
+/// Tells all ranks where rank 0 adds; also if it could not open its place: the others must not wait.
 Status invite(Invitation& invitation, ncclComm_t comm) {
-  const ncclResult_t sent = ncclBroadcast(&invitation, &invitation, sizeof invitation, ncclUint8, 0, comm, nullptr);
-  if (sent == ncclSuccess) return {};
-  return sent == ncclInvalidUsage ? invalid_usage(last_error()) : remote_error(last_error());
+  return status_of(ncclBroadcast(&invitation, &invitation, sizeof invitation, ncclUint8, 0, comm, nullptr));
 }
 
+/// Ok if all ranks have come in; else on those that have, whose failure it is.
+Status agree(const Status& mine, const comm::Membership& membership, ncclComm_t comm) {
+  constexpr int32_t kCodes = 16;
+  int32_t first = mine.ok() ? INT32_MAX : membership.rank * kCodes + static_cast<int32_t>(mine.code());
+  ISTHMUS_TRY(status_of(ncclAllReduce(&first, &first, 1, ncclInt32, ncclMin, comm, nullptr)));
+  if (first == INT32_MAX) return {};
+  const bool usage = first % kCodes == static_cast<int32_t>(Code::invalid_usage);
+  return {usage ? Code::invalid_usage : Code::remote_error,
+          fmt::format("rank {} could not take part with its configuration; its own error says why", first / kCodes), first / kCodes};
+}
+
+/// Collective. All ranks are in afterwards, or none is.
 Status open(Hall& hall, const GroupTerms& terms, const bootstrap::Surroundings& surroundings, const Settings& settings, ncclComm_t comm) {
   hall.close();
   Invitation invitation{.terms_hash = terms.hash()};
+  const bool alone = hall.membership().ranks == 1;
   Status opened;
   if (hall.membership().rank == 0) opened = hall.listen(terms, surroundings, settings, invitation);
-  if (hall.membership().ranks > 1) ISTHMUS_TRY(invite(invitation, comm));  // also of a failure: the others must not wait
-  ISTHMUS_TRY(opened);
-  return hall.enter(terms, surroundings, settings, invitation);
+  Status agreed = alone ? Status() : invite(invitation, comm);
+  if (agreed.ok() && opened.ok()) opened = hall.enter(terms, surroundings, settings, invitation);
+  if (agreed.ok() && !alone) agreed = agree(opened, hall.membership(), comm);
+  if (opened.ok() && agreed.ok()) return {};
+  hall.close();  // on all ranks, so that all open it with the next call
+  return opened.ok() ? agreed : opened;
 }
 
 void fill(isthmusGroupInfo_t& info, const Hall& hall, unsigned long long epoch) {

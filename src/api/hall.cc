@@ -13,9 +13,17 @@ namespace isthmus::api {
 namespace {
 
 constexpr uint32_t kChunkElements = 256 << 10;
-constexpr TimeNs kTickNs = kMillisecondNs / 5, kMostPatienceNs = 60 * kSecondNs;
+constexpr TimeNs kTickNs = kMillisecondNs / 5, kMostPatienceNs = 60 * kSecondNs, kLastWordsNs = kSecondNs / 10;
 
 Key group_key(const Crypto& crypto, const Key& secret) { return derive_key(crypto, secret, "isthmus group sums"); }
+
+/// The deadline is kept by rank 0. Where that is stuck or gone, members keep it themselves, with time for the sum to arrive, which is sent
+/// after the deadline at the latest and is as large as what came before it. 0: none.
+TimeNs call_timeout(TimeNs deadline_ns, TimeNs operation_timeout_ns) {
+  if (deadline_ns == kNever) return operation_timeout_ns;
+  const TimeNs own = deadline_ns + deadline_ns / 2 + kSecondNs;
+  return operation_timeout_ns == 0 ? own : std::min(own, operation_timeout_ns);
+}
 
 Result<const Masking*> masking_for(const federated::GroupRules& rules) {
   if (!rules.masked) return static_cast<const Masking*>(nullptr);
@@ -25,8 +33,7 @@ Result<const Masking*> masking_for(const federated::GroupRules& rules) {
 }  // namespace
 
 bool GroupTerms::same_as(const GroupTerms& other) const {
-  return hash() == other.hash() && options.late == other.options.late && options.carry_factor == other.options.carry_factor &&
-         options.noise == other.options.noise;
+  return hash() == other.hash() && options.late == other.options.late && options.carry_factor == other.options.carry_factor;
 }
 
 uint64_t GroupTerms::hash() const {
@@ -120,7 +127,7 @@ Status Hall::enter(const GroupTerms& terms, const bootstrap::Surroundings& surro
                                         .ranks = static_cast<uint32_t>(membership_.ranks),
                                         .thc = thc_,
                                         .reach_timeout_ns = settings.setup_timeout_ns,
-                                        .call_timeout_ns = settings.operation_timeout_ns,
+                                        .call_timeout_ns = call_timeout(terms.deadline_ns, settings.operation_timeout_ns),
                                         .peer_timeout_ns = settings.peer_timeout_ns,
                                         .target = &kernels::select_target(settings.simd),
                                         .group = terms.options.rules,
@@ -143,7 +150,8 @@ Status Hall::sum(std::span<float> x, double weight, uint64_t epoch) {
   const TimeNs began_at = federated::clock_now();
   contributor_->set_epoch(epoch);
   epsilon_ = 0;
-  if (terms_.options.noise > 0) epsilon_ = ledger_.spend_gaussian(terms_.options.noise, kDelta);
+  const double noise = terms_.options.rules.noise;
+  if (noise > 0) epsilon_ = ledger_.spend_gaussian(noise, kDelta);
   Status status = contributor_->begin(member_->contribution(), federated::clock_now());
   if (status.ok()) status = federated::complete(*contributor_);
   if (!status.ok()) {
@@ -152,7 +160,9 @@ Status Hall::sum(std::span<float> x, double weight, uint64_t epoch) {
   }
   const federated::Contributed& made = contributor_->result();
   // The others must have it before this process may go away: it is they whom the deadline is for.
-  const TimeNs until = later(began_at, std::min(terms_.deadline_ns, kMostPatienceNs));
+  // A sum that is made at the deadline needs a moment to get out.
+  const TimeNs until =
+      std::max(later(began_at, std::min(terms_.deadline_ns, kMostPatienceNs)), later(federated::clock_now(), kLastWordsNs));
   while (adding_ && !adding_->told(made.round) && federated::clock_now() < until)
     federated::wait_until({}, federated::clock_now() + kTickNs);
   return member_->finish(made.weight_sum, made.contributors[static_cast<size_t>(membership_.rank)], x);

@@ -52,7 +52,7 @@ class Hall {
 
   /// At rank 0: opens the aggregator, and says where it is.
   Status listen(const GroupTerms& terms, const bootstrap::Surroundings& surroundings, const Settings& settings, Invitation& invitation);
-  /// At every rank: reaches it.
+  /// At every rank: reaches it. A failure leaves this rank out until close().
   Status enter(const GroupTerms& terms, const bootstrap::Surroundings& surroundings, const Settings& settings,
                const Invitation& invitation);
   void close();

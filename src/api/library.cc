@@ -257,4 +257,21 @@ const char* last_error() {
   return copy.c_str();
 }
 
+Status status_of(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess:
+      return {};
+    case ncclInvalidArgument:
+      return invalid_argument(last_error());
+    case ncclInvalidUsage:
+      return invalid_usage(last_error());
+    case ncclSystemError:
+      return system_error(last_error());
+    case ncclInternalError:
+      return internal_error(last_error());
+    default:
+      return remote_error(last_error());
+  }
+}
+
 }  // namespace isthmus::api

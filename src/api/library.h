@@ -134,6 +134,8 @@ class Library {
 /// Maps a Status to NCCL's code and remembers its text for ncclGetLastError.
 ncclResult_t report(const Status& status);
 const char* last_error();
+/// The way back, for what an entry point that this library has called itself came to: with its text.
+Status status_of(ncclResult_t result);
 
 /// Runs the body of an entry point: nothing may escape into C.
 template <typename Body>

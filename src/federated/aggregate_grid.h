@@ -17,6 +17,11 @@ inline constexpr uint32_t kChunkAlignElements = codec::kMaxGroup;
 inline constexpr uint32_t kMaxChunkElements = 1U << 26;
 inline constexpr uint64_t kMaxVectorElements = uint64_t{1} << 40;
 
+/// Elements of a chunk of `elements` that a group really has: its last may be padded.
+inline uint64_t present(const codec::Piece& group, uint64_t elements) {
+  return group.stride > 1 ? group.elements : std::min<uint64_t>(group.elements, elements - group.begin);
+}
+
 /// What travels of each element.
 enum class Form : uint8_t {
   indices,   ///< the codec's, and its sums

@@ -31,12 +31,13 @@ Status read_status(Reader& reader) {
 }
 
 /// Absent rules are all zeros.
-constexpr size_t kGroupBytes = 1 + 8 + 3 * 4 + 4, kWelcomeBytes = 68 + kGroupBytes;
+constexpr size_t kGroupBytes = 1 + 8 + 3 * 4 + 4 + 8, kWelcomeBytes = 68 + kGroupBytes;
 
 void write_group(Writer& writer, const std::optional<GroupRules>& group) {
   const GroupRules rules = group.value_or(GroupRules{.largest_weight = 0, .masks = {.min_cohort = 0}});
   writer.u8(static_cast<uint8_t>(!group ? 0 : rules.masked ? 2 : 1)).u64(std::bit_cast<uint64_t>(rules.largest_weight));
   writer.u32(rules.masks.min_cohort).u32(rules.masks.degree).u32(rules.masks.threshold).u32(std::bit_cast<uint32_t>(rules.clip));
+  writer.u64(std::bit_cast<uint64_t>(rules.noise));
 }
 
 std::optional<GroupRules> read_group(Reader& reader) {
@@ -48,6 +49,7 @@ std::optional<GroupRules> read_group(Reader& reader) {
   rules.masks.degree = reader.u32();
   rules.masks.threshold = reader.u32();
   rules.clip = std::bit_cast<float>(reader.u32());
+  rules.noise = std::bit_cast<double>(reader.u64());
   const bool zeros = rules == GroupRules{.largest_weight = 0, .masks = {.min_cohort = 0}};
   if (kind > 2 || (kind == 0 && !zeros)) reader.fail();
   if (kind == 0) return std::nullopt;

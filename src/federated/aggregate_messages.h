@@ -28,7 +28,7 @@
 
 namespace isthmus::federated {
 
-inline constexpr uint16_t kAggregateVersion = 2;
+inline constexpr uint16_t kAggregateVersion = 3;
 /// Texts are cut here.
 inline constexpr size_t kMaxAggregateTextBytes = 1024;
 

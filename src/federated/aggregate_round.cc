@@ -50,7 +50,10 @@ void Round::next() {
   complete_.reset();
   std::fill(received_.begin(), received_.end(), 0);
   began_at_ = adding_since_ = first_through_at_ = kNever;
-  cohort_ = uploading_ = {};
+  cohort_ = uploading_ = gone_ = {};
+  whole_.clear();
+  absorbed_ = 0;
+  unmasked_ = 0;
   if (rules_.group) {  // who was left out in the middle keeps nothing
     for (Chunks& held : held_) held.clear();
   }
@@ -62,9 +65,9 @@ bool Round::poll(TimeNs now) {
   if (over()) return false;
   if (gathering()) return gather(now);
   if (phase_ == Phase::sharing) return wait_for_shares(now);
-  if (rules_.group && !outcome_->committed) return wait_for_commit(now);
+  if (rules_.group && !outcome_->committed) return absorb() || wait_for_commit(now);
   if (phase_ == Phase::revealing) return wait_for_reveals(now);
-  return (!rules_.group && wait_for_indices(now)) || add_up();
+  return rules_.group ? finish_group() : wait_for_indices(now) || add_up();
 }
 
 TimeNs Round::due() const {
@@ -109,6 +112,7 @@ Status Round::offer(uint32_t rank, const Signature& signature, std::span<const s
     own_scales_[rank].assign(scales.begin(), scales.end());
   }
   offers_.set(rank);
+  gone_.reset(rank);
   return {};
 }
 
@@ -135,18 +139,18 @@ bool Round::gather(TimeNs now) {
     return true;
   }
   if (now < (rules_.group ? deadline : later(began_at_, rules_.limit_ns))) return false;
-  fail(timeout_error(shortage(fmt::format("came within {}", duration_text(rules_.limit_ns)), offers_)));
+  const TimeNs waited = rules_.group ? deadline - began_at_ : rules_.limit_ns;
+  fail(timeout_error(shortage(fmt::format("came within {}", duration_text(waited)), offers_)));
   return true;
 }
 
-/// The largest of every group, as unsigned integers: positive floats are ordered like their bits, and not-a-number wins.
+/// The largest of every group, as unsigned integers: positive floats are ordered like their bits, and not-a-number wins. Masked, nobody's
+/// norms are for others: what follows from the rules that all have agreed on.
 void Round::join_scales() {
   const uint64_t groups = outcome_->grid.groups();
   std::vector<std::byte> body = encode(Scales{.round = number(), .scales = {}}, groups);
   const std::span<std::byte> joined = std::span(body).subspan(kScalesHeadBytes);
-  if (masked()) {  // nobody's norms are for others: the limit that all have agreed on
-    for (uint64_t i = 0; i < groups; ++i) write_scale(joined, i, std::bit_cast<uint32_t>(rules_.group->clip));
-  }
+  if (masked() && groups > 0) write_masked_scales(joined);
   if (rules_.group && !masked()) std::copy(joined_.begin(), joined_.end(), joined.begin());
   if (!rules_.group)
     for_each_rank(offers_, rules_.ranks, [&](uint32_t rank) {
@@ -155,11 +159,25 @@ void Round::join_scales() {
   outcome_->scales = std::make_shared<const std::vector<std::byte>>(std::move(body));
 }
 
+void Round::write_masked_scales(std::span<std::byte> joined) const {
+  const AggregateGrid& grid = outcome_->grid;
+  for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
+    const uint64_t elements = grid.elements(chunk);
+    for (uint64_t at = 0; at < thc_.groups(elements); ++at) {
+      const codec::Piece group = thc_.group(elements, at);
+      const float scale = masked_scale(*rules_.group, grid.count(), present(group, elements), group.elements);
+      write_scale(joined, grid.first_group(chunk) + at, std::bit_cast<uint32_t>(scale));
+    }
+  }
+}
+
 // --- indices and sums ------------------------------------------------------------------------------------------------------------
 
 Status Round::add(uint32_t rank, uint32_t chunk, std::span<const std::byte> indices, TimeNs now, uint64_t weight) {
   const AggregateGrid& grid = outcome_->grid;
-  if (chunk != received_[rank]) return remote_error(fmt::format("it sends chunk {} where {} is due", chunk, received_[rank]));
+  if (rules_.group) ISTHMUS_TRY(check_vector(weight));
+  if (chunk != received_[rank] || chunk >= grid.chunks())
+    return remote_error(fmt::format("it sends chunk {} of {} where {} is due", chunk, grid.chunks(), received_[rank]));
   if (indices.size() != grid.index_bytes(chunk)) {
     return remote_error(fmt::format("its chunk {} has {} bytes instead of {}", chunk, indices.size(), grid.index_bytes(chunk)));
   }
@@ -172,13 +190,17 @@ Status Round::add(uint32_t rank, uint32_t chunk, std::span<const std::byte> indi
   if (++received_[rank] == grid.chunks()) {
     complete_.set(rank);
     first_through_at_ = std::min(first_through_at_, now);
-    if (rules_.group) absorb(rank, weight);
+    if (rules_.group) {
+      outcome_->weight_sum += weight;
+      whole_.push_back(rank);
+    }
   }
   return {};
 }
 
 void Round::lose(uint32_t rank) {
   lost_.set(rank);
+  gone_.set(rank);
   if (gathering() && offers_[rank]) {
     offers_.reset(rank);
     if (offers_.none()) began_at_ = kNever;
@@ -212,28 +234,22 @@ bool Round::add_up() {
   auto& sums = outcome_->sums;
   const size_t before = sums.size();
   while (sums.size() < std::min<size_t>(ready, before + kSumsAtOnce)) {
-    std::vector<std::byte> body;
-    const auto chunk = static_cast<uint32_t>(sums.size());
-    if (Status made = rules_.group ? write_group_sum(chunk, body) : write_sum(chunk, body); !made.ok()) {
-      fail(std::move(made));
-      return true;
-    }
-    sums.push_back(std::make_shared<const std::vector<std::byte>>(std::move(body)));
+    sums.push_back(std::make_shared<const std::vector<std::byte>>(write_sum(static_cast<uint32_t>(sums.size()))));
   }
   outcome_->finished = sums.size() == chunks;
   return outcome_->finished || sums.size() > before;
 }
 
-Status Round::write_sum(uint32_t chunk, std::vector<std::byte>& body) const {
+std::vector<std::byte> Round::write_sum(uint32_t chunk) const {
   const AggregateGrid& grid = outcome_->grid;
-  body = encode(SumsHead{.round = number(), .edition = outcome_->edition, .chunk = chunk}, grid.sum_bytes(chunk));
+  std::vector<std::byte> body = encode(SumsHead{.round = number(), .edition = outcome_->edition, .chunk = chunk}, grid.sum_bytes(chunk));
   auto* sum = reinterpret_cast<uint8_t*>(body.data() + SumsHead::kBytes);
   const uint32_t room = AggregateGrid::room(thc_);
   for_each_rank(outcome_->roster, rules_.ranks, [&](uint32_t rank) {
     const auto* indices = reinterpret_cast<const uint8_t*>(held_[rank][chunk].data());
     target_.thc.accumulate(sum, room, sum, room, indices, 1, grid.units(chunk), thc_);
   });
-  return {};
+  return body;
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------------------

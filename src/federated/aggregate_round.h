@@ -8,11 +8,12 @@
 // leaves the roster: a new edition, in which all chunks are summed anew without it.
 //
 // Sums of a cohort (GroupRules) are made otherwise, so that memory does not grow with the ranks: contributions are taken from a few ranks
-// at a time and added as soon as they are whole; who is in the sum is settled (committed) before any of it goes out; and the whole round
-// has one deadline, of which each phase has its share. Masked ones have two phases more (mask_messages.h).
+// at a time and added when they are whole, some chunks a poll; who is in the sum is settled (committed) before any of it goes out; and the
+// whole round has one deadline, of which each phase has its share. Masked ones have two phases more (mask_messages.h).
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,7 @@ struct RoundRules {
   uint64_t mask_seed = 0;                          ///< of masks' graphs
   uint64_t epoch = 0;                              ///< of the cohort
   uint32_t at_once = 16;                           ///< ranks of a cohort whose vectors are taken at the same time
+  uint64_t elements_at_once = 4 << 20;             ///< of a cohort: so many are added, or lose a mask, in a poll; at least one chunk's
 };
 
 /// What ranks are told of a round, as far as it has come. Shared with those to whom it is still being sent.
@@ -100,7 +102,7 @@ class Round {
   [[nodiscard]] const MaskKeeper& masks() const { return *keeper_; }
   [[nodiscard]] bool in_cohort(uint32_t rank) const { return cohort_[rank]; }
   [[nodiscard]] bool masked() const { return rules_.group && rules_.group->masked; }
-  /// While nobody has offered.
+  /// Of this round while it is gathering, else of the next. Offers that are here were for another one, and are forgotten.
   void set_epoch(uint64_t epoch);
   /// What `rank` has not delivered will not come.
   void lose(uint32_t rank);
@@ -124,11 +126,11 @@ class Round {
   enum class Phase : uint8_t { gathering, sharing, adding, revealing };
 
   void join_scales();
+  void write_masked_scales(std::span<std::byte> joined) const;
   bool gather(TimeNs now);
   bool wait_for_indices(TimeNs now);
   bool add_up();
-  Status write_sum(uint32_t chunk, std::vector<std::byte>& body) const;
-  Status write_group_sum(uint32_t chunk, std::vector<std::byte>& body);
+  [[nodiscard]] std::vector<std::byte> write_sum(uint32_t chunk) const;
   void drop(const RankSet& ranks, Code code);
   [[nodiscard]] Form form_of(DataType type) const;
   [[nodiscard]] TimeNs end_of(Phase phase) const;
@@ -139,7 +141,12 @@ class Round {
   bool wait_for_commit(TimeNs now);
   bool wait_for_reveals(TimeNs now);
   void commit();
-  void absorb(uint32_t rank, uint64_t weight);
+  [[nodiscard]] Status check_vector(uint64_t weight) const;
+  bool absorb();
+  void add_chunk(uint32_t chunk, std::span<const std::byte> from);
+  bool uncover();
+  bool finish_group();
+  [[nodiscard]] std::vector<std::byte> write_group_sum(uint32_t chunk) const;
   [[nodiscard]] std::string shortage(std::string_view what, const RankSet& here) const;
   [[nodiscard]] bool enough(const RankSet& ranks) const { return ranks.count() >= rules_.quorum; }
   /// On the roster, with all indices here.
@@ -159,10 +166,14 @@ class Round {
   RankSet cohort_;     ///< who was on the first roster
   RankSet uploading_;  ///< whose vectors are being taken
   RankSet lost_;       ///< who has been there and is not any more
+  RankSet gone_;       ///< who was lost since it offered, also if it has come again
   std::optional<MaskKeeper> keeper_;
   Phase phase_ = Phase::gathering;
   std::vector<std::vector<uint32_t>> word_sums_;    ///< by chunk, of words
   std::vector<std::vector<std::byte>> index_sums_;  ///< by chunk, of indices
+  std::deque<uint32_t> whole_;                      ///< ranks whose vectors are here and not added yet; of the first,
+  uint32_t absorbed_ = 0;                           ///< so many chunks are
+  size_t unmasked_ = 0;                             ///< masks that the next chunk has lost
   std::vector<Chunks> spare_;                       ///< memory of vectors that were added
   std::vector<std::byte> joined_;                   ///< unmasked: scales of those who have come
   TimeNs began_at_ = kNever, adding_since_ = kNever, first_through_at_ = kNever;

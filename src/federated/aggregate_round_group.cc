@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "federated/aggregate_round.h"
 
 namespace isthmus::federated {
@@ -15,7 +16,10 @@ Form Round::form_of(DataType type) const {
 
 void Round::set_epoch(uint64_t epoch) {
   rules_.epoch = epoch;
-  if (masked() && offers_.none()) keeper_->begin({.round = number(), .epoch = epoch});
+  if (!gathering()) return;
+  offers_.reset();
+  began_at_ = kNever;
+  if (masked()) keeper_->begin({.round = number(), .epoch = epoch});
 }
 
 void Round::convene(const RankSet& members, uint32_t quorum) {
@@ -97,23 +101,38 @@ bool Round::admits(uint32_t rank) {
   return uploading_[rank];
 }
 
-/// Adds a whole vector, and keeps its memory for the next one.
-void Round::absorb(uint32_t rank, uint64_t weight) {
+/// Whether its sender may send a vector of this weight now.
+Status Round::check_vector(uint64_t weight) const {
+  if (phase_ != Phase::adding) return remote_error("it sends its vector before masks are settled");
+  const uint64_t most = units_of_weight(rules_.group->largest_weight);
+  if (masked() || weight <= most) return {};
+  return remote_error(fmt::format("its weight is {}, and {} is the largest in this cohort", weight_of(weight), weight_of(most)));
+}
+
+/// Adds of vectors that are whole as much as is for one poll, so that links are looked after meanwhile. Their memory is for the next ones.
+bool Round::absorb() {
   const AggregateGrid& grid = outcome_->grid;
-  const uint32_t room = AggregateGrid::room(thc_);
-  for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
-    const std::vector<std::byte>& from = held_[rank][chunk];
-    if (grid.has_words()) {
-      add_packed(word_sums_[chunk], from, grid.bits());
-    } else {
-      auto* sum = reinterpret_cast<uint8_t*>(index_sums_[chunk].data());
-      target_.thc.accumulate(sum, room, sum, room, reinterpret_cast<const uint8_t*>(from.data()), 1, grid.units(chunk), thc_);
-    }
+  uint64_t done = 0;
+  while (!whole_.empty() && done < rules_.elements_at_once) {
+    const uint32_t rank = whole_.front();
+    add_chunk(absorbed_, held_[rank][absorbed_]);
+    done += grid.elements(absorbed_);
+    if (++absorbed_ < grid.chunks()) continue;
+    absorbed_ = 0;
+    whole_.pop_front();
+    spare_.push_back(std::move(held_[rank]));
+    held_[rank].clear();
+    uploading_.reset(rank);
   }
-  outcome_->weight_sum += weight;
-  spare_.push_back(std::move(held_[rank]));
-  held_[rank].clear();
-  uploading_.reset(rank);
+  return done > 0;
+}
+
+void Round::add_chunk(uint32_t chunk, std::span<const std::byte> from) {
+  const AggregateGrid& grid = outcome_->grid;
+  if (grid.has_words()) return add_packed(word_sums_[chunk], from, grid.bits());
+  auto* sum = reinterpret_cast<uint8_t*>(index_sums_[chunk].data());
+  const uint32_t room = AggregateGrid::room(thc_);
+  target_.thc.accumulate(sum, room, sum, room, reinterpret_cast<const uint8_t*>(from.data()), 1, grid.units(chunk), thc_);
 }
 
 bool Round::wait_for_commit(TimeNs now) {
@@ -142,34 +161,68 @@ Status Round::reveal(uint32_t rank, std::span<const std::byte> body) {
   return counts ? keeper_->take_reveal(rank, body) : Status();
 }
 
+/// Who is gone does not reveal, and need not be waited for.
 bool Round::wait_for_reveals(TimeNs now) {
-  if (!keeper_->complete()) {
-    if (now < end_of(Phase::revealing)) return false;
-    fail(timeout_error(fmt::format("round {}: {}", number(), keeper_->lacking())));
-    return true;
-  }
+  if (keeper_->complete()) return uncover();
+  const RankSet silent = outcome_->roster & ~keeper_->revealed();
+  const bool nobody_left = (silent & ~gone_).none();
+  if (!nobody_left && now < end_of(Phase::revealing)) return false;
+  std::string why =
+      fmt::format("round {}: {}; rank {} did not reveal its own", number(), keeper_->lacking(), number_ranges(ranks_of(silent)));
+  fail(nobody_left ? remote_error(std::move(why)) : timeout_error(std::move(why)));
+  return true;
+}
+
+bool Round::uncover() {
   Status status = keeper_->uncover();
   if (status.ok()) {
     const auto weight = keeper_->unmask_weight(outcome_->weight_sum);
     status = weight.status();
     if (weight.ok()) outcome_->weight_sum = *weight;
   }
+  if (status.ok() && outcome_->weight_sum > outcome_->roster.count() * units_of_weight(rules_.group->largest_weight))
+    status = remote_error("its weights add up to more than its ranks may have: somebody sent a wrong one");
   if (!status.ok()) fail(status.with_context(fmt::format("round {}", number())));
-  phase_ = Phase::adding;  // and then what is left is adding up
+  phase_ = Phase::adding;  // and then what is left is taking masks away
   return true;
 }
 
-Status Round::write_group_sum(uint32_t chunk, std::vector<std::byte>& body) {
+/// Everything is added: chunk after chunk loses its masks, as many as is for one poll, and is a sum.
+bool Round::finish_group() {
   const AggregateGrid& grid = outcome_->grid;
-  body = encode(SumsHead{.round = number(), .edition = outcome_->edition, .chunk = chunk}, grid.sum_bytes(chunk));
-  const std::span<std::byte> to = std::span(body).subspan(SumsHead::kBytes);
-  if (!grid.has_words()) {
-    std::copy(index_sums_[chunk].begin(), index_sums_[chunk].end(), to.begin());
-    return {};
+  const size_t masks = masked() ? keeper_->masks() : 0;
+  auto& sums = outcome_->sums;
+  for (uint64_t done = 0; sums.size() < grid.chunks() && done < rules_.elements_at_once;) {
+    const auto chunk = static_cast<uint32_t>(sums.size());
+    if (unmasked_ < masks) {
+      const uint64_t left = (rules_.elements_at_once - done) / grid.words(chunk);
+      const auto some = static_cast<size_t>(std::clamp<uint64_t>(left, 1, masks - unmasked_));
+      if (Status status = keeper_->unmask(chunk, grid.bits(), word_sums_[chunk], unmasked_, some); !status.ok()) {
+        fail(std::move(status));
+        return true;
+      }
+      unmasked_ += some;
+      done += some * grid.words(chunk);
+      continue;
+    }
+    sums.push_back(std::make_shared<const std::vector<std::byte>>(write_group_sum(chunk)));
+    unmasked_ = 0;
+    done += grid.elements(chunk);
   }
-  if (masked()) ISTHMUS_TRY(keeper_->unmask(chunk, grid.bits(), word_sums_[chunk]));
-  pack_words(word_sums_[chunk], grid.bits(), to);
-  return {};
+  outcome_->finished = sums.size() == grid.chunks();
+  return true;
+}
+
+std::vector<std::byte> Round::write_group_sum(uint32_t chunk) const {
+  const AggregateGrid& grid = outcome_->grid;
+  std::vector<std::byte> body = encode(SumsHead{.round = number(), .edition = outcome_->edition, .chunk = chunk}, grid.sum_bytes(chunk));
+  const std::span<std::byte> to = std::span(body).subspan(SumsHead::kBytes);
+  if (grid.has_words()) {
+    pack_words(word_sums_[chunk], grid.bits(), to);
+  } else {
+    std::copy(index_sums_[chunk].begin(), index_sums_[chunk].end(), to.begin());
+  }
+  return body;
 }
 
 }  // namespace isthmus::federated

@@ -47,6 +47,7 @@ Result<RoundRules> rules_of(const AggregatorOptions& options) {
     rules.masking = options.masking;
     rules.epoch = options.epoch;
     rules.at_once = std::max(1U, options.at_once);
+    rules.elements_at_once = options.elements_at_once;
     ISTHMUS_TRY(check(*options.group, thc.ranks));
     if (options.group->masked && options.masking == nullptr) return internal_error("masks without cryptography");
     if (options.group->masked) rules.quorum = std::max(rules.quorum, options.group->masks.min_cohort);
@@ -287,7 +288,7 @@ Status Aggregator::on_offer(uint32_t rank, std::span<const std::byte> body, Time
   const bool newer = options_.follows_epochs && offer.epoch > rules_.epoch;
   if (newer && offer.round == next_round() && round_.gathering()) set_epoch(offer.epoch, now);
   if (offer.epoch != rules_.epoch && !(newer && offer.round == next_round())) {
-    refuse_stale(seat, rank, offer.round, offer.epoch);
+    refuse_stale(rank, offer.round, offer.epoch);
   } else if (offer.round == next_round() && !ended_.ok()) {
     say_ended(seat);
   } else if (offer.round == next_round() && round_.gathering()) {
@@ -341,9 +342,9 @@ Status Aggregator::on_indices(uint32_t rank, std::span<const std::byte> body, Ti
   return round_.add(rank, carried.head.chunk, carried.payload, now, carried.head.weight);
 }
 
-void Aggregator::refuse_stale(Seat& seat, uint32_t rank, uint64_t round, uint64_t epoch) {
+void Aggregator::refuse_stale(uint32_t rank, uint64_t round, uint64_t epoch) {
   ++counters_.stale;
-  say_failed(seat, round, next_round(),
+  say_failed(seats_[rank], round, next_round(),
              invalid_usage(fmt::format("rank {} contributes to epoch {} of the cohort, and the epoch is {}: what it has belongs to another "
                                        "grouping",
                                        rank, epoch, rules_.epoch)));
@@ -351,11 +352,12 @@ void Aggregator::refuse_stale(Seat& seat, uint32_t rank, uint64_t round, uint64_
 
 void Aggregator::set_epoch(uint64_t epoch, TimeNs now) {
   if (epoch == rules_.epoch) return;
-  rules_.epoch = epoch;
+  const uint64_t before = std::exchange(rules_.epoch, epoch);
   due_at_ = now;
-  if (round_.began_at() != kNever && round_.gathering()) {
-    round_.fail(invalid_usage(fmt::format("round {}: the cohort's epoch is {} now", round_.number(), epoch)));
-    conclude(now);
+  for (uint32_t rank = 0; round_.gathering() && rank < seats_.size(); ++rank) {
+    if (!round_.has_offer(rank)) continue;
+    seats_[rank].serving.reset();
+    refuse_stale(rank, round_.number(), before);
   }
   round_.set_epoch(epoch);
 }

@@ -42,6 +42,7 @@ struct AggregatorOptions {
   uint64_t epoch = 0;                              ///< of the cohort: offers for another are refused
   bool follows_epochs = false;                     ///< but an offer for a later one begins that
   uint32_t at_once = 16;                           ///< vectors of a cohort that are held while they come
+  uint64_t elements_at_once = 4 << 20;             ///< as RoundRules has them
   const Masking* masking = nullptr;                ///< for masked sums
   const kernels::Target* target = &kernels::select_target();
   TimeNs peer_timeout_ns = 60 * kSecondNs;  ///< a rank that takes nothing of what it is sent for so long is lost
@@ -89,7 +90,7 @@ class Aggregator final : private bootstrap::Reception::Host {
   bool poll(TimeNs now);
   void waits(std::vector<transport::Wait>& waits) const;
   [[nodiscard]] TimeNs due() const { return due_at_; }
-  /// From now on offers are for another epoch; a round that is still gathering fails.
+  /// From now on offers are for another epoch; those that are here for a round that still gathers are refused, and it gathers anew.
   void set_epoch(uint64_t epoch, TimeNs now);
   /// Who makes the next sums of a cohort, of which epoch they are, and how many are enough (masked: at least the smallest cohort). The
   /// round under way fails; others' offers are refused.
@@ -147,7 +148,7 @@ class Aggregator final : private bootstrap::Reception::Host {
   Status on_message(uint32_t rank, const bootstrap::Message& message, TimeNs now);
   Status on_join(uint32_t rank, std::span<const std::byte> body, TimeNs now);
   Status on_offer(uint32_t rank, std::span<const std::byte> body, TimeNs now);
-  void refuse_stale(Seat& seat, uint32_t rank, uint64_t round, uint64_t epoch);
+  void refuse_stale(uint32_t rank, uint64_t round, uint64_t epoch);
   void on_late_offer(uint32_t rank, const Offer& offer);
   Status on_indices(uint32_t rank, std::span<const std::byte> body, TimeNs now);
   void lose(uint32_t rank, const Status& why, uint64_t& counter);

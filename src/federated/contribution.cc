@@ -11,11 +11,6 @@
 namespace isthmus::federated {
 namespace {
 
-/// Elements of a chunk that a group really has: its last may be padded.
-size_t present(const codec::Piece& group, uint64_t chunk_elements) {
-  return group.stride > 1 ? group.elements : std::min<uint64_t>(group.elements, chunk_elements - group.begin);
-}
-
 float as_scale(std::span<const std::byte> scales, uint64_t index) { return std::bit_cast<float>(scale_at(scales, index)); }
 
 }  // namespace
@@ -51,7 +46,8 @@ void Coding::encode_with_room(uint32_t chunk, uint32_t room, std::span<const std
                                     .stride = group.stride,
                                     .count = count};
     const float joined = as_scale(scales, scale);
-    // Beyond it by rounding only: whoever has agreed to a limit has scaled down to it. Not-a-number stays.
+    // Beyond it by rounding, or by rare chance where there is noise: whoever has agreed to a limit has scaled down to it. Not-a-number
+    // stays.
     const float measured = kernels::thc_measure(target_, in, place.elements, work_.data()), own = measured > joined ? joined : measured;
     kernels::thc_encode(target_, to.data() + group.first / 8 * thc_.width(room), room, in, nullptr, thc_, key_, place,
                         {.own = own, .joined = joined}, work_.data());

@@ -24,7 +24,6 @@ struct GroupOptions {
   GroupRules rules;
   LatePolicy late = LatePolicy::drop;
   double carry_factor = 0.5;  ///< per round of age
-  double noise = 0;           ///< standard deviation of what is added to each element, over the rules' clip times sqrt(elements)
 };
 
 /// A sum of vectors that were scaled by weight / largest weight becomes their weighted mean. weight_sum: in kWeightUnit, not 0.
@@ -36,7 +35,8 @@ class GroupSum {
   GroupSum(const GroupOptions& options, const Masking* masking) : options_(options), masking_(masking) {}
 
   /// Takes x and w in; contribution() is for Contributor::begin. `thc` and `chunk_elements` are those of the aggregator. invalid_argument:
-  /// a weight out of range; masked: elements that are not finite, because masks would hide where they come from.
+  /// a weight out of range, or above 0 and less than half a kWeightUnit; masked: elements that are not finite, because masks would hide
+  /// where they come from.
   Status begin(std::span<const float> x, double weight, const codec::Thc& thc, uint32_t chunk_elements,
                const bootstrap::RandomSource& random);
   [[nodiscard]] Contribution contribution();
@@ -49,19 +49,19 @@ class GroupSum {
   /// Of the latest begin(): the largest root mean square of a group, before it was limited.
   [[nodiscard]] double largest_before_clip() const { return largest_before_clip_; }
   /// Weight that is carried to the next round; 0: none.
-  [[nodiscard]] double carried() const { return carried_weight_; }
+  [[nodiscard]] double carried() const { return weight_of(carried_weight_); }
 
  private:
+  [[nodiscard]] Status check(double weight, size_t count) const;
+  [[nodiscard]] Status check_finite() const;
   void limit(const codec::Thc& thc, uint32_t chunk_elements);
-  Status add_noise(const bootstrap::RandomSource& random);
 
   GroupOptions options_;
   const Masking* masking_;
   std::vector<float> vector_;  ///< w x, scaled; then the sum
-  std::vector<float> sent_;    ///< what was contributed, while it may have to be carried
+  std::vector<float> sent_;    ///< what was contributed, without its noise, while it may have to be carried
   std::vector<float> carried_;
-  uint64_t weight_ = 0;  ///< of vector_, in kWeightUnit
-  double carried_weight_ = 0;
+  uint64_t weight_ = 0, carried_weight_ = 0;  ///< of vector_ and carried_, in kWeightUnit
   double largest_before_clip_ = 0;
 };
 

@@ -159,8 +159,9 @@ Status MaskKeeper::uncover() {
   return {};
 }
 
-Status MaskKeeper::unmask(uint32_t chunk, uint32_t bits, std::span<uint32_t> sums) const {
-  for (const Mask& mask : masks_) ISTHMUS_TRY(add_mask(*masking_, mask.key, chunk, bits, mask.negative, sums));
+Status MaskKeeper::unmask(uint32_t chunk, uint32_t bits, std::span<uint32_t> sums, size_t first, size_t count) const {
+  for (const Mask& mask : std::span(masks_).subspan(first, count))
+    ISTHMUS_TRY(add_mask(*masking_, mask.key, chunk, bits, mask.negative, sums));
   return {};
 }
 

@@ -43,8 +43,10 @@ class MaskKeeper {
   [[nodiscard]] std::string lacking() const;
   /// Once complete(): the masks' keys. remote_error: shares do not give what was advertised.
   Status uncover();
-  /// sums, of the survivors' masked words, lose their masks.
-  Status unmask(uint32_t chunk, uint32_t bits, std::span<uint32_t> sums) const;
+  /// Once uncovered: how many masks there are, which is work.
+  [[nodiscard]] size_t masks() const { return masks_.size(); }
+  /// sums, of the survivors' masked words, lose their masks: so many, from the `first`.
+  Status unmask(uint32_t chunk, uint32_t bits, std::span<uint32_t> sums, size_t first, size_t count) const;
   [[nodiscard]] Result<uint64_t> unmask_weight(uint64_t sum) const;
 
   /// Bodies of messages for a rank of the cohort.

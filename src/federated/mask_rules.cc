@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t kGraphStream = 0x6d61736b;  // of the generator that orders ranks
 constexpr uint64_t kWeightNumber = ~uint64_t{0};
+constexpr double kMostNoise = 1e6;
 
 /// What a key is for, so that no two are the same.
 Secret named(const Masking& masking, std::span<const std::byte> secret, std::string_view purpose, const MaskRound& round, uint32_t one,
@@ -49,8 +50,12 @@ Status check(const MaskRules& rules, uint32_t ranks) {
 }
 
 Status check(const GroupRules& rules, uint32_t ranks) {
-  if (!(rules.largest_weight > 0 && rules.largest_weight <= kMostWeight)) {
-    return invalid_argument(fmt::format("a largest weight of {}: it is above 0 and at most {}", rules.largest_weight, kMostWeight));
+  if (!(rules.largest_weight >= kWeightUnit && rules.largest_weight <= kMostWeight)) {
+    return invalid_argument(fmt::format("a largest weight of {}: it is at least 1/65536, in which weights are counted, and at most {}",
+                                        rules.largest_weight, kMostWeight));
+  }
+  if (!(rules.noise >= 0 && rules.noise <= kMostNoise) || (rules.noise > 0 && !rules.masked)) {
+    return invalid_argument(fmt::format("noise {}: 0 to {} are accepted, and above 0 only with masks", rules.noise, kMostNoise));
   }
   if (!rules.masked) return {};
   if (!(rules.clip > 0 && std::isfinite(rules.clip))) {
@@ -64,8 +69,15 @@ std::string to_text(const std::optional<GroupRules>& rules) {
   std::string text = fmt::format("sums of weights up to {}", rules->largest_weight);
   if (!rules->masked) return text;
   const MaskRules& masks = rules->masks;
-  return text + fmt::format(", masked, of at least {} ranks, clip {}, neighbours {}, threshold {}", masks.min_cohort, rules->clip,
-                            masks.degree, masks.threshold);
+  text += fmt::format(", masked, of at least {} ranks, clip {}, neighbours {}, threshold {}", masks.min_cohort, rules->clip, masks.degree,
+                      masks.threshold);
+  return rules->noise > 0 ? text + fmt::format(", noise {}", rules->noise) : text;
+}
+
+float masked_scale(const GroupRules& rules, uint64_t count, uint64_t present, uint64_t elements) {
+  const auto there = static_cast<double>(present);
+  const double noise = rules.noise * rules.noise * static_cast<double>(count) * (1 + 4 * std::sqrt(2 / there));
+  return static_cast<float>(double{rules.clip} * std::sqrt(there / static_cast<double>(elements) * (1 + noise)));
 }
 
 Result<MaskGraph> MaskGraph::make(const MaskRules& rules, const RankSet& cohort, uint64_t seed) {

@@ -18,6 +18,10 @@ constexpr double kTau = 6.283185307179586;
 /// Uniform numbers in (0, 1) that nobody can guess.
 class Draws {
  public:
+  Draws(Draws&&) = default;
+  Draws& operator=(Draws&&) = default;
+  ~Draws() { wipe(bytes_); }  // whoever has the stream can take the noise away
+
   static Result<Draws> make(const Masking& masking, const bootstrap::RandomSource& random) {
     Draws draws(masking);
     ISTHMUS_TRY(random(draws.key_.bytes()));

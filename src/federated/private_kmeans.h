@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "federated/points.h"
 
 namespace isthmus::federated {
 
@@ -18,13 +19,14 @@ struct Centres {
   std::vector<float> values;
   float least = 0, most = 1;  ///< coordinates beyond are taken for these
 
-  [[nodiscard]] std::span<const float> of(uint32_t centre) const {
-    return std::span(values).subspan(size_t{centre} * dimension, dimension);
-  }
+  [[nodiscard]] Points points() const { return {.values = values, .dims = dimension}; }
 };
 
-/// Squared distance, ties to the lower number.
-uint32_t nearest(const Centres& centres, std::span<const float> representation);
+/// Sums of more members' coordinates would wrap.
+inline constexpr uint64_t kMostLloydMembers = uint64_t{1} << 24;
+
+/// invalid_argument: no centres, values that are not finite or not as many as centres have, no range, or too many members or none.
+Status check(const Centres& centres, uint64_t members);
 
 /// Bits of a coordinate, so that no sum over so many members wraps 32 bits: 16 up to 65537 members.
 uint32_t coordinate_bits(uint64_t members);
@@ -33,8 +35,8 @@ uint32_t coordinate_bits(uint64_t members);
 /// twice those steps, moved by one so that it is not negative.
 [[nodiscard]] inline size_t lloyd_words(const Centres& centres) { return size_t{centres.count} * (centres.dimension + 1) + 1; }
 
-/// words += one member's contribution. A process that stands for many members calls this for each. invalid_argument: another dimension, or
-/// a coordinate that is not finite.
+/// words += one member's contribution. A process that stands for many members calls this for each. invalid_argument: as check(); another
+/// dimension, or a coordinate that is not finite.
 Status add_to_lloyd(const Centres& centres, std::span<const float> representation, uint64_t members, std::span<uint32_t> words);
 
 /// What the sums say.
@@ -44,7 +46,7 @@ struct LloydStep {
   float movement = 0;           ///< the farthest that a centre has moved
   double silhouette = 0;        ///< mean of (b - a) / max(a, b), a and b the distances to the nearest and the next centre
 };
-/// invalid_argument: sums that cannot be those of `members` members, or of another number of words.
+/// invalid_argument: as check(); sums that cannot be those of `members` members, or of another number of words.
 Result<LloydStep> finish_lloyd(const Centres& before, std::span<const uint32_t> sums, uint64_t members);
 
 }  // namespace isthmus::federated

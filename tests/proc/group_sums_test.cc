@@ -119,6 +119,55 @@ TEST(GroupSums, EndByTheDeadlineWithoutWhoStops) {
     for (const int after_us : {0, 3000}) strike(masked, SIGSTOP, after_us);
 }
 
+/// Rank 0, where sums are made, stops: the others keep the deadline themselves.
+TEST(GroupSums, EndSoonAfterTheDeadlineWhereRankZeroIsStuck) {
+  constexpr int64_t kShortMs = 1000;
+  Team team{.ranks = 3, .body = [](int32_t rank, ncclComm_t comm, Ending& ending) {
+              const isthmusGroupConfig_t config = config_of(false, static_cast<unsigned>(kShortMs * kPatience), 2);
+              sum_once(rank, comm, config, ending);
+              if (rank == 0) kill(getpid(), SIGSTOP);
+              if (ending.result == ncclSuccess) sum_once(rank, comm, config, ending);
+              isthmus::proc_test::report(ending);
+              _exit(0);
+            }};
+  team.limit_ms = 7000;
+  const std::vector<Ending> endings = run_team(team);
+  for (const size_t rank : {size_t{1}, size_t{2}}) {
+    EXPECT_EQ(endings[rank].result, ncclRemoteError) << endings[rank].words();
+    EXPECT_LE(endings[rank].moment_us - endings[rank].before_us, 1000 * (kShortMs * 3 / 2 + 1000 + 500) * kPatience);
+  }
+}
+
+/// A call whose configuration is new on all ranks; `odd` has another codec, of which there is one or not.
+std::string open_with(int rank, int odd, const char* codec, ncclComm_t comm) {
+  isthmusGroupConfig_t config = config_of(false, 0, 0);
+  config.codec = rank == odd ? codec : "thc";
+  Ending ending;
+  sum_once(rank, comm, config, ending);
+  const bool in_time = ending.moment_us - ending.before_us < int64_t{5000000} * kPatience;
+  return (ending.result == ncclSuccess ? "ok " : in_time ? "failed " : "late ") + ending.words();
+}
+
+TEST(GroupSums, OpenOnAllRanksOrOnNone) {
+  Team team{.ranks = 3, .body = [](int32_t rank, ncclComm_t comm, Ending& ending) {
+              for (const char* codec : {"thc:b=8", "nonsense"}) {
+                for (const int odd : {1, 0, 2}) {
+                  const std::string words = open_with(rank, odd, codec, comm);
+                  const bool says =
+                      words.find("could") != std::string::npos || words.find("another one") != std::string::npos || rank == odd;
+                  if (words.find("failed") != 0 || !says) return note(ending, ncclInternalError, words.c_str());
+                  const std::string good = open_with(rank, -1, codec, comm);
+                  if (good.find("ok survivors 7") != 0) return note(ending, ncclInternalError, good.c_str());
+                  // All change it, or the next call would not open anything.
+                  sum_once(rank, comm, config_of(false, 20000, 0), ending);
+                  if (ending.result != ncclSuccess) return;
+                }
+              }
+            }};
+  team.limit_ms = 30000;
+  for (const Ending& ending : run_team(team)) EXPECT_EQ(ending.result, ncclSuccess) << ending.words();
+}
+
 TEST(GroupSums, RefuseOldEpochs) {
   Team team{.ranks = 3, .body = [](int32_t rank, ncclComm_t comm, Ending& ending) {
               isthmusGroupConfig_t config = config_of(false, 6000, 2);

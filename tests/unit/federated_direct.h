@@ -4,6 +4,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct Direct {
   uint32_t chunk_elements;
   bool average = false;
   DataType type = DataType::float32;
-  float fixed_scale = 0;  ///< above 0: instead of the largest of the measured ranks'
+  float fixed_scale = 0;  ///< above 0: instead of the largest of the measured ranks', that of elements which are no padding
 
   using Bytes = std::vector<std::byte>;
 
@@ -59,7 +60,8 @@ struct Direct {
     for (const uint32_t rank : measured) {
       largest = std::max(largest, std::bit_cast<uint32_t>(kernels::thc_measure(target, input(rank), piece.elements, work)));
     }
-    const auto scale = fixed_scale > 0 ? fixed_scale : std::bit_cast<float>(largest);
+    const double share = static_cast<double>(count) / piece.elements;
+    const auto scale = fixed_scale > 0 ? static_cast<float>(fixed_scale * std::sqrt(share)) : std::bit_cast<float>(largest);
     const uint32_t room = std::max(2U, thc.ranks);
     std::vector<uint8_t> sum(piece.elements / 8 * thc.width(room)), indices(piece.elements / 8 * thc.width(1));
     for (const uint32_t rank : added) {

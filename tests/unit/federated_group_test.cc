@@ -5,58 +5,15 @@
 #include <gmock/gmock.h>
 
 #include "federated/group_sum.h"
+#include "federated/nearest.h"
 #include "federated/private_kmeans.h"
-#include "federated_job.h"
+#include "federated_cohort.h"
 
 namespace isthmus::federated {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr size_t kCount = 2 * kSmallChunk + 1000;
-constexpr float kClip = 2;
-
-GroupRules plain_rules(double largest = 1) { return {.largest_weight = largest}; }
-GroupRules masked_rules(uint32_t min_cohort = 2, double largest = 1) {
-  return {.largest_weight = largest, .masked = true, .masks = {.min_cohort = min_cohort}, .clip = kClip};
-}
-
-/// A job of a cohort. Members' vectors are within the clip, so that the scales of plain rounds can be the same as those of masked ones.
-struct Cohort : Job {
-  explicit Cohort(const JobOptions& chosen) : Job(chosen) {}
-
-  void contribute(uint32_t rank, uint64_t weight, uint64_t draw = 0, size_t count = kCount) {
-    Rank& one = ranks.at(rank);
-    one.in = input(rank, count, draw);
-    one.out.assign(one.in.size(), std::byte{0xee});
-    one.signature = {.count = count, .type = DataType::float32, .op = ReduceOp::sum};
-    one.status = one.machine->begin({.in = one.in.data(), .out = one.out.data(), .signature = one.signature, .weight = weight}, now);
-    one.calling = one.status.ok();
-  }
-  void contribute_all(uint64_t weight = 3, uint64_t draw = 0) {
-    for (auto& [rank, one] : ranks) contribute(rank, weight, draw);
-  }
-  void kill(uint32_t rank) { ranks.erase(rank); }
-  /// Masked words are on their way, so that everybody's masks are in them.
-  [[nodiscard]] bool words_have_begun() const {
-    return std::all_of(ranks.begin(), ranks.end(), [](const auto& each) { return each.second.machine->uploads(); });
-  }
-  /// Everybody but `killed` has the same result.
-  void expect_same(const std::vector<uint32_t>& survivors, const std::set<uint32_t>& counted, const char* why = "") {
-    SCOPED_TRACE(why);
-    const Rank& first = ranks.at(survivors.front());
-    for (const uint32_t rank : survivors) {
-      const Rank& one = ranks.at(rank);
-      ASSERT_TRUE(one.status.ok()) << one.status.text();
-      EXPECT_EQ(one.out, first.out) << rank;
-      EXPECT_EQ(one.result.weight_sum, first.result.weight_sum);
-      EXPECT_EQ(numbers(one.result.contributors), std::vector<uint32_t>(counted.begin(), counted.end()));
-    }
-  }
-};
-
-JobOptions of(uint32_t ranks, const GroupRules& group, uint32_t quorum = 1) { return {.ranks = ranks, .quorum = quorum, .group = group}; }
 
 /// The exact mean over the expected error of the codec.
 double error_of(const std::vector<std::byte>& out, uint32_t ranks, uint64_t draw = 0) {
@@ -211,7 +168,7 @@ TEST(GroupSums, FailByTheDeadlineWithoutAQuorum) {
   ASSERT_TRUE(job.finish());
   EXPECT_LE(job.now - began, job.options.deadline_ns + 200 * kMillisecondNs);
   EXPECT_EQ(job.ranks[0].status.code(), Code::timeout);
-  EXPECT_THAT(job.ranks[1].status.text(), HasSubstr("the quorum is 3; missing: rank 2"));
+  EXPECT_THAT(job.ranks[1].status.text(), HasSubstr("2 of 3 ranks came within 500 ms, and the quorum is 3; missing: rank 2"));
 }
 
 TEST(GroupSums, OneOfTwoThatIsDeadDoesNotHoldTheOther) {
@@ -459,8 +416,8 @@ TEST(PrivateKmeans, StepsAreLloydsAndNobodySeesAMember) {
       for (uint32_t i = 0; i < kDimension; ++i) {
         double exact = 0;
         for (uint32_t rank = 0; rank < kRanks; ++rank)
-          if (nearest(centres, points[rank]) == k) exact += points[rank][i] / 4;
-        EXPECT_NEAR(step->centres.of(k)[i], exact, 1e-4);
+          if (nearest(Metric::l2, centres.points(), points[rank]) == k) exact += points[rank][i] / 4;
+        EXPECT_NEAR(step->centres.points()[k][i], exact, 1e-4);
       }
     }
     EXPECT_GT(step->silhouette, 0.6);

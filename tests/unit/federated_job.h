@@ -34,6 +34,8 @@ struct JobOptions {
   TimeNs deadline_ns = kSecondNs;
   uint64_t epoch = 0;
   uint32_t at_once = 16;
+  uint64_t elements_at_once = 4 << 20;
+  bool follows_epochs = false;
 };
 
 /// A rank: its machine, its vector, and what became of its latest call.
@@ -69,7 +71,9 @@ class Job {
             .rounds = options.rounds,
             .group = options.group,
             .epoch = options.epoch,
+            .follows_epochs = options.follows_epochs,
             .at_once = options.at_once,
+            .elements_at_once = options.elements_at_once,
             .masking = Masking::load().value()};
   }
   bootstrap::Surroundings surroundings() { return {.network = network, .crypto = crypto, .log = log, .process = {1, 2, 3}}; }

@@ -189,7 +189,7 @@ struct Party {
     }
     if (!keeper.complete()) return remote_error(keeper.lacking());
     ISTHMUS_TRY(keeper.uncover());
-    ISTHMUS_TRY(keeper.unmask(0, bits, sums));
+    ISTHMUS_TRY(keeper.unmask(0, bits, sums, 0, keeper.masks()));
     for (uint32_t& sum : sums) sum &= word_mask(bits);
     ISTHMUS_ASSIGN(weights, keeper.unmask_weight(weights));
     return {};

@@ -40,6 +40,7 @@ uint64_t peak_bytes(uint32_t members, uint64_t elements, bool masked_words) {
     for (uint32_t rank = 0; rank < members; ++rank) {
       for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk)
         ok = ok && round.add(rank, chunk, std::span(payload).first(grid.index_bytes(chunk)), 0, 1).ok();
+      while (round.poll(0)) continue;
     }
     while (round.poll(0)) continue;
     ok = ok && round.outcome()->finished && round.outcome()->weight_sum == members;

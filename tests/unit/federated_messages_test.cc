@@ -55,8 +55,8 @@ TEST(AggregateMessages, JoinAndWelcomeSurvive) {
 TEST(AggregateMessages, WelcomesSayWhatACohortAgreesOn) {
   for (const bool masked : {false, true}) {
     Welcome welcome{.epoch = 9, .codec = "thc"};
-    welcome.group =
-        GroupRules{.largest_weight = 500.5, .masked = masked, .masks = {.min_cohort = 4, .degree = 6, .threshold = 5}, .clip = 0.5F};
+    welcome.group = GroupRules{
+        .largest_weight = 500.5, .masked = masked, .masks = {.min_cohort = 4, .degree = 6, .threshold = 5}, .clip = 0.5F, .noise = 0.25};
     const auto body = encode(welcome);
     const auto read = decode_welcome(*body);
     ASSERT_TRUE(read.ok());

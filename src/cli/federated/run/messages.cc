@@ -110,7 +110,7 @@ EpisodeRules read_episode(Reader& reader) {
 
 void write(Body& body, const federated::GroupRules& rules) {
   body.f64(rules.largest_weight).u8(rules.masked ? 1 : 0).u32(rules.masks.min_cohort).u32(rules.masks.degree).u32(rules.masks.threshold);
-  body.u32(std::bit_cast<uint32_t>(rules.clip));
+  body.u32(std::bit_cast<uint32_t>(rules.clip)).f64(rules.noise);
 }
 
 federated::GroupRules read_rules(Reader& reader) {
@@ -119,6 +119,7 @@ federated::GroupRules read_rules(Reader& reader) {
   rules.masks.degree = reader.u32();
   rules.masks.threshold = reader.u32();
   rules.clip = std::bit_cast<float>(reader.u32());
+  rules.noise = f64(reader);
   return rules;
 }
 
