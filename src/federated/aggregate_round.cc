@@ -21,9 +21,10 @@ void for_each_rank(const RankSet& set, uint32_t ranks, const Body& body) {
     if (set[rank]) body(rank);
 }
 
-std::shared_ptr<Outcome> blank(uint64_t number) {
+std::shared_ptr<Outcome> blank(uint64_t number, uint64_t epoch) {
   auto outcome = std::make_shared<Outcome>();
   outcome->round = number;
+  outcome->epoch = epoch;
   return outcome;
 }
 
@@ -34,7 +35,7 @@ Round::Round(uint64_t number, const codec::Thc& thc, const kernels::Target& targ
       target_(target),
       rules_(rules),
       describe_(std::move(describe)),
-      outcome_(blank(number)),
+      outcome_(blank(number, rules.epoch)),
       own_scales_(rules.ranks),
       held_(rules.ranks),
       received_(rules.ranks) {
@@ -45,7 +46,7 @@ Round::Round(uint64_t number, const codec::Thc& thc, const kernels::Target& targ
 }
 
 void Round::next() {
-  outcome_ = blank(outcome_->round + 1);
+  outcome_ = blank(outcome_->round + 1, rules_.epoch);
   offers_.reset();
   complete_.reset();
   std::fill(received_.begin(), received_.end(), 0);

@@ -47,6 +47,7 @@ struct RoundRules {
 /// What ranks are told of a round, as far as it has come. Shared with those to whom it is still being sent.
 struct Outcome {
   uint64_t round = 0;
+  uint64_t epoch = 0;  ///< of a cohort
   Signature signature;
   AggregateGrid grid;
   bootstrap::SharedBytes scales;             ///< a Scales message; null while ranks may still take part

@@ -19,6 +19,7 @@ void Round::set_epoch(uint64_t epoch) {
   if (!gathering()) return;
   offers_.reset();
   began_at_ = kNever;
+  outcome_->epoch = epoch;
   if (masked()) keeper_->begin({.round = number(), .epoch = epoch});
 }
 

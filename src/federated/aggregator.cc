@@ -288,7 +288,7 @@ Status Aggregator::on_offer(uint32_t rank, std::span<const std::byte> body, Time
   const bool newer = options_.follows_epochs && offer.epoch > rules_.epoch;
   if (newer && offer.round == next_round() && round_.gathering()) set_epoch(offer.epoch, now);
   if (offer.epoch != rules_.epoch && !(newer && offer.round == next_round())) {
-    refuse_stale(rank, offer.round, offer.epoch);
+    refuse_stale(rank, offer.round, offer.epoch, rules_.epoch);
   } else if (offer.round == next_round() && !ended_.ok()) {
     say_ended(seat);
   } else if (offer.round == next_round() && round_.gathering()) {
@@ -311,6 +311,7 @@ void Aggregator::on_late_offer(uint32_t rank, const Offer& offer) {
   if (offer.round == round_.number()) outcome = round_.outcome();
   for (const auto& each : kept_)
     if (each->round == offer.round) outcome = each;
+  if (outcome && outcome->epoch != offer.epoch) return refuse_stale(rank, offer.round, offer.epoch, outcome->epoch);
   Status refused;
   if (!outcome) {
     refused =
@@ -342,12 +343,13 @@ Status Aggregator::on_indices(uint32_t rank, std::span<const std::byte> body, Ti
   return round_.add(rank, carried.head.chunk, carried.payload, now, carried.head.weight);
 }
 
-void Aggregator::refuse_stale(uint32_t rank, uint64_t round, uint64_t epoch) {
+void Aggregator::refuse_stale(uint32_t rank, uint64_t round, uint64_t epoch, uint64_t right) {
   ++counters_.stale;
   say_failed(seats_[rank], round, next_round(),
-             invalid_usage(fmt::format("rank {} contributes to epoch {} of the cohort, and the epoch is {}: what it has belongs to another "
-                                       "grouping",
-                                       rank, epoch, rules_.epoch)));
+             invalid_usage(
+                 fmt::format("rank {} contributes to epoch {} of the cohort, and round {} is of epoch {}: what it has belongs to another "
+                             "grouping",
+                             rank, epoch, round, right)));
 }
 
 void Aggregator::set_epoch(uint64_t epoch, TimeNs now) {
@@ -357,7 +359,7 @@ void Aggregator::set_epoch(uint64_t epoch, TimeNs now) {
   for (uint32_t rank = 0; round_.gathering() && rank < seats_.size(); ++rank) {
     if (!round_.has_offer(rank)) continue;
     seats_[rank].serving.reset();
-    refuse_stale(rank, round_.number(), before);
+    refuse_stale(rank, round_.number(), before, epoch);
   }
   round_.set_epoch(epoch);
 }

@@ -148,7 +148,7 @@ class Aggregator final : private bootstrap::Reception::Host {
   Status on_message(uint32_t rank, const bootstrap::Message& message, TimeNs now);
   Status on_join(uint32_t rank, std::span<const std::byte> body, TimeNs now);
   Status on_offer(uint32_t rank, std::span<const std::byte> body, TimeNs now);
-  void refuse_stale(uint32_t rank, uint64_t round, uint64_t epoch);
+  void refuse_stale(uint32_t rank, uint64_t round, uint64_t epoch, uint64_t right);
   void on_late_offer(uint32_t rank, const Offer& offer);
   Status on_indices(uint32_t rank, std::span<const std::byte> body, TimeNs now);
   void lose(uint32_t rank, const Status& why, uint64_t& counter);

@@ -87,7 +87,7 @@ void Aggregator::begin_next(TimeNs now) {
     const auto early = std::exchange(seats_[rank].early, std::nullopt);
     if (!early) continue;
     if (early->epoch != rules_.epoch) {
-      refuse_stale(rank, round_.number(), early->epoch);
+      refuse_stale(rank, round_.number(), early->epoch, rules_.epoch);
       continue;
     }
     if (!round_.gathering()) {  // one of these has failed it

@@ -250,8 +250,12 @@ TEST(GroupSums, AreOfThoseWhoAreConvened) {
     some.reset();
     job.aggregator->convene(some.set(1).set(2), 2, 6, job.now);
     for (auto& [rank, one] : job.ranks) one.machine->set_epoch(6);
-    job.contribute(1, 3);
     job.contribute(2, 3);
+    job.contribute(1, 3);
+    ASSERT_TRUE(job.run(kSecondNs, [&] { return !job.ranks[1].calling; }));
+    EXPECT_THAT(job.ranks[1].status.text(), HasSubstr("epoch 6 of the cohort, and round 1 is of epoch 5"))
+        << "it knows of no round but that";
+    job.contribute(1, 3);
     ASSERT_TRUE(job.finish());
     job.expect_same({1, 2}, {1, 2});
   }

@@ -43,8 +43,8 @@ void Coordinator::collect(Aggregators& aggregators, TimeNs now) {
     (void)one->poll(now);
     (void)one->take_late_arrivals();
     for (federated::RoundReport& report : one->take_reports()) {
-      for (Sum& sum : sums_)
-        if (sum.by == one.get() && !sum.report && report.epoch == round_) sum.report = std::move(report);
+      const auto sum = std::find_if(sums_.begin(), sums_.end(), [&](const Sum& each) { return each.by == one.get(); });
+      if (sum != sums_.end() && !sum->report && report.epoch == round_) sum->report = std::move(report);
     }
   }
 }
