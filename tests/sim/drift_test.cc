@@ -292,7 +292,9 @@ TEST(SimDrift, HeldCallsEndWithTheirCommunicator) {
         team.job.submit(rank, {.collective = Collective::allreduce, .in = in[rank].data(), .out = out[rank].data(), .count = kCount});
         if (!held && is_held(rank)) held = rank;
       }
-      if (!held) ASSERT_TRUE(team.job.run_launches());
+      if (!held) {
+        ASSERT_TRUE(team.job.run_launches());
+      }
     }
     ASSERT_TRUE(held);
     comm::Communicator& communicator = *team.job.rank(*held).communicator;
