@@ -290,8 +290,11 @@ TEST(GroupRounds, DoAsMuchInAPollAsTheyAreTold) {
     EXPECT_EQ(plain.round.outcome()->sums.size(), 0U);
     plain.settle();
     EXPECT_TRUE(plain.round.outcome()->finished);
-    if (at_once == 1) EXPECT_GE(plain.polls, 2 * kChunks + kChunks) << "each chunk of each vector, then each sum";
-    if (at_once > 1) EXPECT_LE(plain.polls, kOther + 2);
+    if (at_once == 1) {
+      EXPECT_GE(plain.polls, 2 * kChunks + kChunks) << "each chunk of each vector, then each sum";
+    } else {
+      EXPECT_LE(plain.polls, kOther + 2);
+    }
   }
 }
 
