@@ -22,7 +22,7 @@ SECRET, *RUNS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 
 def run(command: str, folder: str) -> subprocess.CompletedProcess:
     path = os.pathsep.join([str(BUILD / "src/cli"), str(BUILD / "tests/linkemu"), os.environ["PATH"]])
-    command = command.replace("./dev sites", f"{sys.executable} {SITES}").replace("/tmp/", f"{folder}/")
+    command = command.replace("/tmp/", f"{folder}/").replace("./dev sites", f"{sys.executable} {SITES}")  # in this order: SITES may be in /tmp
     return subprocess.run(["sh", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=110)
 
 

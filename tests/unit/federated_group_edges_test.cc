@@ -187,7 +187,7 @@ TEST(GroupEpochs, WhoIsStaleIsRefusedAloneAlsoIfItComesFirst) {
     }
     ASSERT_TRUE(job.finish());
     EXPECT_EQ(job.ranks[2].status.code(), Code::invalid_usage);
-    EXPECT_THAT(job.ranks[2].status.text(), HasSubstr("contributes to epoch 7 of the cohort, and the epoch is 8"));
+    EXPECT_THAT(job.ranks[2].status.text(), HasSubstr("contributes to epoch 7 of the cohort, and round 1 is of epoch 8"));
     job.expect_same({0, 1}, {0, 1});
     EXPECT_EQ(job.ranks[0].result.round, 1U) << "no round has failed";
     EXPECT_EQ(job.aggregator->counters().stale, 1U);
