@@ -54,7 +54,8 @@ void run(sweep::Oob& oob, size_t count, double limit_s) {
     check(ncclAllReduce(in.data(), out.data(), count, ncclFloat32, ncclSum, comm, nullptr), "ncclAllReduce");
     const double took_s = seconds_since(begin) - at_s;
     more = out[0] > 0;
-    const auto sum = static_cast<float>(oob.size() * (oob.size() - 1) / 2 + oob.size() * (call % 1000));
+    const auto ranks_sum = oob.size() * (oob.size() - 1) / 2;
+    const auto sum = static_cast<float>(ranks_sum + oob.size() * (call % 1000));
     for (size_t i = 1; i < count; ++i) {
       if (out[i] == sum) continue;
       throw sweep::Failure{.exit_code = sweep::kExitWrongData,
