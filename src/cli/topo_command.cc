@@ -99,6 +99,8 @@ Result<TopoReport> gather(const Words& words) {
     report.records.push_back(std::move(one));
   }
   if (ucx != nullptr && words.rank.rank == 0) find_ways(*ucx, report);
+  // UCX looks at what it shares with the others: they stay until rank 0 has looked.
+  ISTHMUS_TRY(exchange_texts(words.rank, "", settings.setup_timeout_ns).status());
   return report;
 }
 
