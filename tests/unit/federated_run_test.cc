@@ -24,20 +24,7 @@ RunRules small_rules(Scenario scenario = Scenario::label) {
   return rules;
 }
 
-RunTerms terms_of(const RunRules& rules) {
-  return {.members = rules.members,
-          .clients_each = rules.clients_each,
-          .episode = rules.episode,
-          .model = rules.model,
-          .train = rules.train,
-          .seed = rules.seed,
-          .warm_up = rules.warm_up,
-          .deadline_ns = rules.deadline_ns,
-          .masked = rules.masked_group(),
-          .plain = rules.plain_group(),
-          .masked_ports = {1, 65535},
-          .plain_ports = {}};
-}
+RunTerms terms_of(const RunRules& rules) { return terms_of(rules, {1, 65535}, {}); }
 
 /// What was written is read again, and of no message can a part be missing.
 template <typename T, typename Decode>

@@ -89,21 +89,13 @@ Result<Coordinator::Aggregators> Coordinator::open_sums(const federated::GroupRu
 }
 
 RunTerms Coordinator::terms() const {
-  RunTerms terms{.members = rules_.members,
-                 .clients_each = rules_.clients_each,
-                 .episode = rules_.episode,
-                 .model = rules_.model,
-                 .train = rules_.train,
-                 .seed = rules_.seed,
-                 .warm_up = rules_.warm_up,
-                 .deadline_ns = rules_.deadline_ns,
-                 .masked = rules_.masked_group(),
-                 .plain = rules_.plain_group(),
-                 .masked_ports = {},
-                 .plain_ports = {}};
-  for (const auto& one : masked_) terms.masked_ports.push_back(one->addresses().front().port);
-  for (const auto& one : plain_) terms.plain_ports.push_back(one->addresses().front().port);
-  return terms;
+  const auto ports_of = [](const Aggregators& aggregators) {
+    std::vector<uint16_t> ports;
+    ports.reserve(aggregators.size());
+    for (const auto& one : aggregators) ports.push_back(one->addresses().front().port);
+    return ports;
+  };
+  return terms_of(rules_, ports_of(masked_), ports_of(plain_));
 }
 
 int Coordinator::run() {

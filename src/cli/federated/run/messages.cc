@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "base/bytes.h"
 
@@ -124,6 +125,21 @@ federated::GroupRules read_rules(Reader& reader) {
 }
 
 }  // namespace
+
+RunTerms terms_of(const RunRules& rules, std::vector<uint16_t> masked_ports, std::vector<uint16_t> plain_ports) {
+  return {.members = rules.members,
+          .clients_each = rules.clients_each,
+          .episode = rules.episode,
+          .model = rules.model,
+          .train = rules.train,
+          .seed = rules.seed,
+          .warm_up = rules.warm_up,
+          .deadline_ns = rules.deadline_ns,
+          .masked = rules.masked_group(),
+          .plain = rules.plain_group(),
+          .masked_ports = std::move(masked_ports),
+          .plain_ports = std::move(plain_ports)};
+}
 
 bootstrap::SharedBytes encode(const RunJoin& join) { return Body().u16(join.version).u64(join.images).share(); }
 

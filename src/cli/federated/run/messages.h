@@ -22,6 +22,7 @@
 #include "base/status.h"
 #include "bootstrap/link.h"
 #include "cli/federated/episode.h"
+#include "cli/federated/run/rules.h"
 #include "federated/group_rules.h"
 #include "federated/representation.h"
 
@@ -52,6 +53,9 @@ struct RunTerms {
   federated::GroupRules masked, plain;              ///< of sums of either kind
   std::vector<uint16_t> masked_ports, plain_ports;  ///< by cluster; none where there are no such sums
 };
+
+/// What members need to know of the rules, and where the clusters' aggregators listen.
+RunTerms terms_of(const RunRules& rules, std::vector<uint16_t> masked_ports, std::vector<uint16_t> plain_ports);
 
 struct RunCall {
   uint32_t round = 0;
