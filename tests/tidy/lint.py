@@ -5,7 +5,7 @@
     lint.py BUILD JOBS CACHE [FILE...]   BUILD holds clang's compile_commands.json
 
 Sources go through clang-tidy, which reports clang's own errors and warnings too; those of tests/ through clang alone, as their macros
-cost clang-tidy much time and yield little (name a test to have it checked). A header that a source includes first is compiled alone by
+cost clang-tidy much time and yield little (name a test to have it checked). Named sources get the slow checks too. A header that a source includes first is compiled alone by
 that source already. A file is checked again when it, a project header that it includes, its flags, .clang-tidy or the compiler changes.
 Prints the output of what failed, and fails then.
 """
@@ -26,6 +26,9 @@ from source import Tree, read_tree
 
 HEADER_CHECK = ["clang++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DISTHMUS_WITHOUT_CUDA", "-x", "c++", "-"]
 C_HEADER_CHECK = ["clang", "-std=c99", "-pedantic", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DISTHMUS_WITHOUT_CUDA", "-x", "c", "-"]
+
+
+SLOW_CHECKS = "performance-unnecessary-value-param"  # for sources that are named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,14 +72,14 @@ def _header_tasks(tree: Tree, compiler: str, chosen: list[str]) -> list[Task]:
     return tasks
 
 
-def _tidy_tasks(tree: Tree, build: pathlib.Path, compiler: str, chosen: list[str]) -> list[Task]:
+def _tidy_tasks(tree: Tree, build: pathlib.Path, compiler: str, chosen: list[str], more_checks: list[str]) -> list[Task]:
     commands = _commands(build)
     config = tree.read(".clang-tidy")
     tasks = []
     for path in chosen:
         full = str((tree.root / path).resolve())
         if full in commands:
-            command = ["clang-tidy", "--quiet", "-p", str(build), full]
+            command = ["clang-tidy", "--quiet", *more_checks, "-p", str(build), full]
             key = content_key(tree, path, compiler + config + " ".join(command) + commands[full])
             tasks.append(Task(f"clang-tidy {path}", key, command))
     return tasks
@@ -143,7 +146,7 @@ def main() -> int:
     sources = named or [path for path in headers if not path.startswith("tests/")]
     compiler = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
     cache.mkdir(parents=True, exist_ok=True)
-    tasks = _header_tasks(tree, compiler, headers) + _tidy_tasks(tree, build, compiler, sources)
+    tasks = _header_tasks(tree, compiler, headers) + _tidy_tasks(tree, build, compiler, sources, [f"--checks={SLOW_CHECKS}"] if named else [])
     if not named:
         tasks += _test_tasks(tree, build, cache, compiler)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
