@@ -258,12 +258,14 @@ typedef struct isthmusCohortConfig_v1 {
   double hysteresis;    /* a client moves when another centre is nearer by more than this share */
   double silhouetteMin; /* by ISTHMUS_K_SILHOUETTE: one cluster where none fits better */
   int minCohort, cooldownRounds;
+  double deltaReport; /* reports are left out that are no farther than this from their client's last, and that would not move it; of shares
+                         of labels also what two samples of the same data may differ by. Below 0: none is */
 } isthmusCohortConfig_t;
 
 #define ISTHMUS_COHORT_CONFIG_INITIALIZER                                                                                                 \
   {                                                                                                                                       \
     sizeof(isthmusCohortConfig_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE, ISTHMUS_REP_LABEL, 0, 0, 0, 0, 0, 0, ISTHMUS_K_SPLIT, 4, 1.0 / 3, \
-        0.05, 0.2, 3, 5                                                                                                                   \
+        0.05, 0.2, 3, 5, 0                                                                                                                \
   }
 
 /// What an update came to; the same in all processes. Begin with ISTHMUS_DRIFT_REPORT_INITIALIZER.
@@ -273,6 +275,7 @@ typedef struct isthmusDriftReport_v1 {
   unsigned long long epoch; /* rises when any client's cluster changes */
   int k, reclustered;       /* clusters; not 0: all were clustered anew, the first time not counted */
   unsigned long long clients, reported, repeated, joined, migrated, quarantined;
+  unsigned long long unchanged;                   /* clients whose reports were left out since the last update (deltaReport) */
   double rho, tau, theta, silhouette, spread;     /* the largest move of a centre over theta, the mean distance between centres */
   unsigned long long sizes[ISTHMUS_COHORT_MAX_K]; /* clients by cluster */
   double hetMean[ISTHMUS_COHORT_MAX_K], hetP95[ISTHMUS_COHORT_MAX_K], hetMax[ISTHMUS_COHORT_MAX_K]; /* their distances to the centre */
@@ -285,7 +288,7 @@ typedef struct isthmusDriftReport_v1 {
 ncclResult_t isthmusCohortInit(isthmusCohort_t* cohort, ncclComm_t parent, const isthmusCohortConfig_t* config);
 
 /// A client of this process, known by a number of its own among all processes, says what its data are like: rep[0, dim), of `samples`
-/// samples. It counts from the next update; of several before that the last counts.
+/// samples. It counts from the next update; of several before that the last counts. One that is no news costs nothing: it is left out.
 ///   ncclInvalidArgument  another dimension, no samples; shares that are negative or do not sum to 1, numbers that are not finite
 ncclResult_t isthmusCohortReport(isthmusCohort_t cohort, unsigned long long client, const float* rep, int dim, unsigned long long samples);
 

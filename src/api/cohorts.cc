@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "api/library.h"
 #include "base/bytes.h"
@@ -29,6 +31,8 @@ struct OpenCohort {
     std::vector<float> values;
   };
   std::map<uint64_t, Pending> pending;     ///< by client of this process
+  std::set<uint64_t> unchanged;            ///< clients of this process with nothing to say since the last update
+  double delta_report = 0;                 ///< below 0: everything is news
   std::map<uint64_t, uint64_t> sequences;  ///< of this process's clients
   std::vector<double> mixing;
 };
@@ -56,6 +60,7 @@ Status check(const isthmusCohortConfig_t* config) {
   if (!(config->tau > 0 && config->hysteresis >= 0 && config->hysteresis < 1)) {
     return invalid_argument(fmt::format("tau {} must be above 0, hysteresis {} from 0 to below 1", config->tau, config->hysteresis));
   }
+  if (!std::isfinite(config->deltaReport)) return invalid_argument(fmt::format("deltaReport {} is no distance", config->deltaReport));
   return {};
 }
 
@@ -98,7 +103,7 @@ Result<std::shared_ptr<OpenCohort>> find(Library& library, isthmusCohort_t cohor
 /// What processes compare before they exchange reports.
 struct Header {
   uint32_t kind = 0, dims = 0;
-  uint64_t probe_hash = 0, seed = 0, rules_hash = 0, clients = 0;
+  uint64_t probe_hash = 0, seed = 0, rules_hash = 0, clients = 0, unchanged = 0;
 };
 
 /// Every process's value, by rank.
@@ -117,7 +122,8 @@ Result<std::vector<Header>> gather_headers(const OpenCohort& cohort) {
                     .probe_hash = rep.probe_hash,
                     .seed = rep.seed,
                     .rules_hash = cohort.rules_hash,
-                    .clients = cohort.pending.size()};
+                    .clients = cohort.pending.size(),
+                    .unchanged = cohort.unchanged.size()};
   ISTHMUS_ASSIGN(std::vector<Header> all, gather(cohort, mine));
   const auto header_of = [](const Header& header) {
     return federated::RepHeader{
@@ -136,8 +142,7 @@ Result<std::vector<Header>> gather_headers(const OpenCohort& cohort) {
 }
 
 /// Reports of all processes go into the table, by rank; those of a process by client.
-Status exchange(OpenCohort& cohort) {
-  ISTHMUS_ASSIGN(const std::vector<Header> headers, gather_headers(cohort));
+Status exchange(OpenCohort& cohort, const std::vector<Header>& headers) {
   uint64_t most = 0;
   for (const Header& header : headers) most = std::max(most, header.clients);
   if (most == 0) return {};
@@ -162,7 +167,6 @@ Status exchange(OpenCohort& cohort) {
       ISTHMUS_TRY(cohort.state->report(cohort.config.rep, report).with_context(fmt::format("client {} of rank {}", report.client, rank)));
     }
   }
-  cohort.pending.clear();
   return {};
 }
 
@@ -216,6 +220,7 @@ Status init(Library& library, isthmusCohort_t* out, ncclComm_t parent, const ist
   cohort->parent = parent;
   cohort->config = config_of(*config);
   cohort->rules_hash = hash_of_rules(*config);
+  cohort->delta_report = config->deltaReport;
   cohort->state = std::make_unique<federated::CohortState>(cohort->config);
   const exec::Driver::Lock lock(library.driver());
   ISTHMUS_ASSIGN(comm::Communicator* const communicator, library.find(parent));
@@ -235,6 +240,12 @@ Status take_report(Library& library, isthmusCohort_t handle, uint64_t client, co
   if (samples == 0) return invalid_argument("a representation of no samples; at least 1");
   const std::span<const float> values(rep, static_cast<size_t>(dim));
   ISTHMUS_TRY(federated::check_values(header, values).with_context(fmt::format("client {}", client)));
+  if (cohort->delta_report >= 0 && !cohort->state->is_news(client, values, samples, cohort->delta_report)) {
+    cohort->pending.erase(client);  // what it said before, since the last update, holds no longer
+    cohort->unchanged.insert(client);
+    return {};
+  }
+  cohort->unchanged.erase(client);
   cohort->pending[client] = {.sequence = ++cohort->sequences[client], .samples = samples, .values = {values.begin(), values.end()}};
   return {};
 }
@@ -246,12 +257,18 @@ Status update(Library& library, isthmusCohort_t handle, isthmusDriftReport_t* re
   }
   ISTHMUS_ASSIGN(const auto cohort, find(library, handle));
   const std::lock_guard guard(cohort->mutex);
-  ISTHMUS_TRY(exchange(*cohort));
+  ISTHMUS_ASSIGN(const std::vector<Header> headers, gather_headers(*cohort));
+  ISTHMUS_TRY(exchange(*cohort, headers));
+  cohort->pending.clear();
+  cohort->unchanged.clear();
   ISTHMUS_ASSIGN(const federated::DriftReport made, cohort->state->update());
   ISTHMUS_TRY(compare_outcomes(*cohort));
   const auto mixing = cohort->state->mixing();
   cohort->mixing.assign(mixing.begin(), mixing.end());
-  if (report != nullptr) fill(*report, made);
+  if (report == nullptr) return {};
+  fill(*report, made);
+  report->unchanged = 0;
+  for (const Header& header : headers) report->unchanged += header.unchanged;
   return {};
 }
 

@@ -100,6 +100,17 @@ bool CohortState::quarantined(uint64_t client) const {
   return found != slots_.end() && table_[found->second].conduct.quarantined;
 }
 
+bool CohortState::is_news(uint64_t client, std::span<const float> values, uint64_t samples, double at_least) const {
+  const auto found = slots_.find(client);
+  if (found == slots_.end()) return true;
+  const Client& known = table_[found->second];
+  const std::span<const float> last = values_of(found->second);
+  const Metric metric = config_.clusters.metric;
+  const double noise = config_.rep.kind == RepKind::label ? histogram_threshold(values, samples, last, known.samples) : 0;
+  if (known.cluster == kNoCluster || has_drifted(metric, values, last, noise, at_least)) return true;
+  return migrate(metric, centres(), values, known.cluster, config_.hysteresis) != known.cluster;
+}
+
 std::vector<uint32_t> CohortState::slots_by_id() const {
   std::vector<uint32_t> slots(table_.size());
   std::iota(slots.begin(), slots.end(), 0U);

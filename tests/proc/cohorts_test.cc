@@ -3,6 +3,7 @@
 // clusters, models mixed, group sums that refuse old epochs, errors that all processes get.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -76,11 +77,16 @@ void follow_drift(int32_t rank, ncclComm_t comm, Ending& ending) {
     MUST(info.survivors == 3 && info.weightSum == 720 && std::abs(x[5] - static_cast<float>(k + 1)) < 0.5F);
   }
 
-  // One client of rank 0 moves; silence of all others means that nothing has changed.
-  if (rank == 0) MUST(isthmusCohortReport(cohort, 0, shares_of(1).data(), kLabels, 40) == ncclSuccess);
+  // One client of rank 0 moves; all others say what they said, but for two samples of forty: no news.
+  for (int client = rank * kClients; client < (rank + 1) * kClients; ++client) {
+    auto shares = shares_of(client == 0 ? 1 : group_of(client));
+    *std::find(shares.begin(), shares.end(), 0.5F) -= 0.05F;
+    *std::find(shares.begin(), shares.end(), 0.5F) += 0.05F;
+    MUST(isthmusCohortReport(cohort, static_cast<unsigned long long>(client), shares.data(), kLabels, 40) == ncclSuccess);
+  }
   const unsigned long long before = report.epoch;
   MUST(isthmusCohortUpdate(cohort, &report) == ncclSuccess);
-  MUST(report.reported == 1 && report.migrated == 1 && report.reclustered == 0 && report.epoch == before + 1);
+  MUST(report.reported == 1 && report.unchanged == 59 && report.migrated == 1 && report.reclustered == 0 && report.epoch == before + 1);
   const double* mix = nullptr;
   int k_old = -1, k_new = -1;
   MUST(isthmusCohortMix(cohort, &mix, &k_old, &k_new) == ncclSuccess && k_old == 0 && k_new == 3);

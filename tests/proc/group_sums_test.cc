@@ -224,4 +224,33 @@ TEST(GroupSums, RefuseWhatMakesNoSense) {
   for (const Ending& ending : run_team(team)) EXPECT_EQ(ending.result, ncclSuccess) << ending.words();
 }
 
+/// Two ranks' vectors of `count` elements come to one mean, wherever one looks.
+void sum_large(int rank, ncclComm_t comm, size_t count, Ending& ending) {
+  std::vector<float> x(count);
+  for (size_t i = 0; i < count; ++i) x[i] = static_cast<float>((i * 37 + static_cast<size_t>(rank)) % 1024) - 512;
+  isthmusGroupConfig_t config = config_of(false, 0, 0);
+  config.codec = "thc:b=8";
+  isthmusGroupInfo_t info = ISTHMUS_GROUP_INFO_INITIALIZER;
+  const ncclResult_t result = isthmusGroupAllReduce(x.data(), x.data(), count, ncclFloat32, 1, comm, &config, &info, nullptr);
+  if (result != ncclSuccess) return note(ending, result);
+  double wrong = 0, all = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const double exact = static_cast<double>((i * 37) % 1024 + (i * 37 + 1) % 1024) / 2 - 512;
+    wrong += (x[i] - exact) * (x[i] - exact);
+    all += exact * exact;
+  }
+  if (wrong > 1e-3 * all) return note(ending, ncclInternalError, "wrong mean");
+  note(ending, ncclSuccess, ("hash " + std::to_string(isthmus::hash_bytes(std::as_bytes(std::span(x))))).c_str());
+}
+
+// Takes 14 GiB and minutes, so it is run by name only (docs/testing.md).
+TEST(GroupSums, DISABLED_PassTwoGibibytes) {
+  constexpr size_t kEdge = (size_t{1} << 31) / sizeof(float);
+  for (const size_t count : {kEdge - 1, kEdge, kEdge + 1}) {
+    Team team{.ranks = 2, .body = [count](int32_t rank, ncclComm_t comm, Ending& ending) { sum_large(rank, comm, count, ending); }};
+    team.limit_ms = 600000;
+    expect_same(run_team(team), {0, 1}, "hash");
+  }
+}
+
 }  // namespace
