@@ -202,6 +202,10 @@ void CohortState::place_uncounted() {
 }
 
 Status CohortState::cluster_anew(Rows& rows, DriftReport& report) {
+  const uint64_t wanted = config_.clusters.k_fixed, each = config_.clusters.min_cohort;
+  if (report.cause == Cause::first && wanted > 1 && wanted * each > rows.slots.size()) {
+    return invalid_argument(fmt::format("{} clients cannot make {} clusters of at least {} each", rows.slots.size(), wanted, each));
+  }
   std::vector<double> noise;
   for (size_t row = 0; config_.rep.kind == RepKind::label && row < rows.slots.size(); ++row) {
     noise.push_back(histogram_noise(rows.points[row], table_[rows.slots[row]].samples));

@@ -17,7 +17,7 @@ namespace isthmus::federated {
 namespace {
 
 constexpr std::array<std::string_view, 4> kKindNames = {"label", "embedding", "class-means", "gradient"};
-constexpr double kSumTolerance = 1e-6, kLengthTolerance = 1e-3;
+constexpr double kSumTolerance = 1e-4, kLengthTolerance = 1e-3;
 constexpr uint32_t kMinSketch = 64, kMaxSketch = 8192;  // what the transform takes
 
 /// What the transform wants aligned.

@@ -98,6 +98,14 @@ class Federated(unittest.TestCase):
         text = self.federated("plan", first, "--k", "2").stdout
         self.assertIn("agreement with groups 1.000", text)
 
+    def test_plan_without_samples_goes_by_silhouette(self) -> None:
+        rows = "".join(f"{client},{(1, 0, 0)[client % 3]},{(0, 1, 0)[client % 3]},{(0, 0, 1)[client % 3]}\n" for client in range(30))
+        path = self.path("silent.csv", "client,a,b,c\n" + rows)
+        ended = self.federated("plan", path, "--json")
+        self.assertEqual(json.loads(ended.stdout)["steps"][0]["k"], 3)
+        self.assertIn("no column 'samples'", ended.stderr)
+        self.assertEqual(self.federated("plan", path, "--k-rule", "split").stderr, "")
+
     def test_refusals_of_plans(self) -> None:
         good = self.path("good.csv", clients())
         self.refused(1, "bad.csv: line 3, column 4: 'x' is no finite number", "plan",

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -14,8 +13,6 @@
 
 namespace isthmus::federated {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr uint32_t kClients = 60;
 constexpr uint64_t kSeeds = 10;
@@ -333,49 +330,6 @@ TEST(CohortState, OtherNamesForClientsChangeOnlyNames) {
     b.push_back(renamed.cluster_of(other(i)));
   }
   EXPECT_EQ(adjusted_rand_index(a, b), 1);
-}
-
-TEST(CohortState, RepetitionsAndStrangersChangeNothing) {
-  CohortState cohort(label_config(4));
-  const Crowd crowd(4, kClients);
-  report_all(cohort, crowd, 5);
-  report_all(cohort, crowd, 5);
-  report_all(cohort, crowd, 4);
-  RepHeader wrong = cohort.config().rep;
-  wrong.probe_hash = 1;
-  const Status refused = cohort.report(wrong, {.client = 3, .sequence = 9, .samples = 1, .values = crowd.values[3]});
-  EXPECT_EQ(refused.code(), Code::invalid_argument);
-  EXPECT_THAT(refused.text(), HasSubstr("client 3: this representation cannot be compared"));
-  const DriftReport report = cohort.update().value();
-  EXPECT_EQ(report.reported, kClients);
-  EXPECT_EQ(report.repeated, 2 * kClients);
-  EXPECT_EQ(report.refused, 1U);
-  EXPECT_EQ(cohort.cluster_of(1000), kNoCluster);
-}
-
-TEST(CohortState, KnowsWhatIsNews) {
-  CohortState cohort(label_config(4));
-  const Crowd crowd(4, kClients);
-  EXPECT_TRUE(cohort.is_news(0, crowd.values[0], kSamples, 10)) << "nothing is known yet";
-  report_all(cohort, crowd, 1);
-  EXPECT_TRUE(cohort.is_news(0, crowd.values[0], kSamples, 10)) << "no update has placed it";
-  ASSERT_TRUE(cohort.update().ok());
-  std::vector<float> now = crowd.values[0];
-  const auto [least, most] = std::minmax_element(now.begin(), now.end());
-  *most -= 0.05F;
-  *least += 0.05F;
-  EXPECT_FALSE(cohort.is_news(0, now, kSamples, 0)) << "two of 40 samples have another label";
-
-  CohortState exact(label_config(4));
-  for (uint64_t i = 0; i < kClients; ++i) {
-    ASSERT_TRUE(exact.report(exact.config().rep, {.client = i, .sequence = 1, .samples = 1'000'000, .values = crowd.values[i]}).ok());
-  }
-  ASSERT_TRUE(exact.update().ok());
-  EXPECT_TRUE(exact.is_news(0, now, 1'000'000, 0)) << "with many samples it is no noise";
-  EXPECT_FALSE(exact.is_news(0, now, 1'000'000, 0.2)) << "but near enough for who says so";
-  const auto other = static_cast<size_t>(
-      std::find_if(crowd.groups.begin(), crowd.groups.end(), [&](auto g) { return g != crowd.groups[0]; }) - crowd.groups.begin());
-  EXPECT_TRUE(cohort.is_news(0, crowd.values[other], kSamples, 3)) << "nearer to another centre, whatever the distance";
 }
 
 TEST(CohortState, ClientsComeAndGo) {

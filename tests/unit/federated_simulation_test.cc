@@ -74,6 +74,16 @@ TEST(Episode, IsTheSameForEqualSeedsAndDriftsAsItSays) {
   for (const Change& change : a.changes[20]) EXPECT_GE(change.task, 4U);
 }
 
+TEST(Episode, MayHaveNoBigDrift) {
+  EpisodeRules rules = short_rules(Scenario::label);
+  rules.big_drift = 0;
+  const Episode episode = make_episode(rules, make_digits(1), 3);
+  EXPECT_EQ(episode.changes[20].size(), 6U);
+  for (const auto& changes : episode.changes) {
+    for (const Change& change : changes) EXPECT_LT(change.task, 4U) << "nobody defined new groups";
+  }
+}
+
 TEST(Learner, LearnsAndItsGradientsAreSlopes) {
   const Episode episode = make_episode(short_rules(Scenario::label), make_digits(2), 1);
   const Samples& samples = episode.changes[0][0].data;
@@ -145,6 +155,7 @@ TEST(Study, JsonHasMeansAndLists) {
     ASSERT_EQ(ours["per_seed"][name].size(), 2U) << name;
     EXPECT_NEAR(ours[name].get<double>(), (ours["per_seed"][name][0].get<double>() + ours["per_seed"][name][1].get<double>()) / 2, 1e-12);
   }
+  EXPECT_TRUE(ours["adjusted_rand_index"].is_null()) << "there are no groups to agree with";
   EXPECT_EQ(json["images"], "made-up images");
   const std::string text = study_text(study);
   EXPECT_THAT(text, HasSubstr("# images: made-up images\n"));

@@ -145,8 +145,8 @@ class Maker {
   }
 
   void drift(uint32_t round) {
-    const bool big = round == rules().big_drift;
-    const uint32_t first_task = rules().scenario == Scenario::label && round >= rules().big_drift ? kGroups : 0;
+    const bool big = round == rules().big_drift, later = rules().big_drift > 0 && round >= rules().big_drift;
+    const uint32_t first_task = rules().scenario == Scenario::label && later ? kGroups : 0;
     if (big && first_task > 0) {
       for (uint32_t client = 0; client < rules().clients; ++client)
         change(round, client, first_task + static_cast<uint32_t>(random_.below(kGroups)));

@@ -27,7 +27,7 @@ struct EpisodeRules {
   uint32_t clients = 60, samples = 40, rounds = 100;
   uint32_t drift_every = 10;    ///< rounds
   double drift_share = 0.15;    ///< of clients that change their task then
-  uint32_t big_drift = 50;      ///< the round of the big one
+  uint32_t big_drift = 50;      ///< the round of the big one; 0: none
   double big_share = 0.6;       ///< of clients that change, where groups stay
   uint32_t test_samples = 300;  ///< for each task
   double alpha = 0.3;           ///< of the Dirichlet distribution

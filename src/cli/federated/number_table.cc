@@ -138,6 +138,7 @@ Result<ClientTable> parse_clients(std::string_view text) {
   ClientTable clients;
   clients.dims = static_cast<uint32_t>(columns.values.size());
   clients.line_of = table.line_of;
+  clients.has_samples = columns.samples.has_value();
   std::unordered_map<uint64_t, size_t> lines;
   for (size_t row = 0; row < table.rows(); ++row) {
     ISTHMUS_TRY(add_client(clients, table, columns, row));

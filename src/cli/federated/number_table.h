@@ -28,6 +28,7 @@ Result<NumberTable> parse_number_table(std::string_view text);
 struct ClientTable {
   std::vector<uint64_t> ids;      ///< ascending in no way; all different
   std::vector<uint64_t> samples;  ///< 1 where the file does not say
+  bool has_samples = false;       ///< it does
   std::vector<uint32_t> groups;   ///< planted groups; empty if the file has none
   std::vector<size_t> line_of;
   std::vector<float> values;

@@ -24,9 +24,11 @@ constexpr std::string_view kHelp =
 constexpr std::string_view kFooter =
     "FILE has a line for each client, numbers separated by commas. If the first line holds names, columns named 'client' (a number),\n"
     "'samples' and 'group' are that; every other column is part of the representation. Without names all columns are, and clients are\n"
-    "numbered from 0. Empty lines and lines that begin with # do not count.\n"
+    "numbered from 0. Empty lines and lines that begin with # do not count. Samples tell noise from groups: without them clusters are\n"
+    "counted by silhouette.\n"
     "\n"
-    "--rep says what the numbers are: label (shares, not negative, sum 1; compared by l1), embedding, class-means (l2), gradient (of\n"
+    "--rep says what the numbers are: label (shares, not negative, sum 1 within 0.0001; compared by l1), embedding, class-means (l2), "
+    "gradient (of\n"
     "length 1, l2).\n"
     "\n"
     "Printed are the clusters with their sizes and the distances of their clients to the centre (mean, 95th percentile, largest), then\n"
@@ -41,7 +43,7 @@ constexpr std::string_view kFooter =
     "  isthmus federated plan embeddings.csv --rep embedding --k 4 --assignment";
 
 struct Words {
-  std::string file, after, rep = "label", k_rule = "split";
+  std::string file, after, rep = "label", k_rule;
   federated::CohortConfig config;
   bool json = false, assignment = false;
 };
@@ -141,6 +143,13 @@ void print_all(const federated::CohortState& cohort, const std::vector<Step>& st
 Status plan(const Words& words) {
   ISTHMUS_ASSIGN(const ClientTable clients, read_clients(words.file));
   federated::CohortConfig config = words.config;
+  if (words.k_rule.empty() && !clients.has_samples && config.clusters.k_fixed == 0) {
+    config.clusters.rule = federated::KRule::silhouette;
+    fmt::print(stderr,
+               "isthmus federated plan: {} has no column 'samples', so that noise cannot be told from groups: clusters are counted by "
+               "silhouette (--k-rule says otherwise)\n",
+               words.file);
+  }
   config.rep.dims = clients.dims;
   config.trigger.cooldown_rounds = 0;  // files are not rounds
   federated::CohortState cohort(config);
@@ -158,7 +167,7 @@ Status plan(const Words& words) {
 /// What the words name, into the configuration.
 Status understand(Words& words) {
   ISTHMUS_ASSIGN(words.config.rep.kind, federated::parse_rep_kind(words.rep));
-  ISTHMUS_ASSIGN(words.config.clusters.rule, federated::parse_k_rule(words.k_rule));
+  ISTHMUS_ASSIGN(words.config.clusters.rule, federated::parse_k_rule(words.k_rule.empty() ? "split" : words.k_rule));
   words.config.clusters.metric = federated::metric_of(words.config.rep.kind);
   return {};
 }
@@ -173,7 +182,7 @@ void add_federated_plan(CLI::App& federated, Outcome& outcome) {
   command->add_option("--after", words->after, "FILE of what clients report later");
   command->add_option("--rep", words->rep, "label, embedding, class-means, gradient")->capture_default_str();
   command->add_option("--k", config.clusters.k_fixed, "Clusters (default: found by --k-rule)")->check(CLI::Range(0U, 1024U));
-  command->add_option("--k-rule", words->k_rule, "How clusters are counted: split, silhouette")->capture_default_str();
+  command->add_option("--k-rule", words->k_rule, "How clusters are counted: split, silhouette (default: split where FILE has samples)");
   command->add_option("--k-max", config.clusters.k_max, "At most so many are found (default: 8, or the root of the clients)")
       ->check(CLI::Range(0U, 1024U));
   command->add_option("--min-cohort", config.clusters.min_cohort, "Smaller clusters are dissolved")

@@ -100,7 +100,9 @@ std::vector<CLI::Option*> add_scenario(CLI::App& command, Words& words) {
       command.add_option("--drift-share", episode.drift_share, "Share of clients that change their group then")
           ->check(CLI::Range(0.0, 1.0))
           ->capture_default_str(),
-      command.add_option("--big-drift", words.big_drift, "Round of the big drift, a multiple of --drift-every (default: in the middle)"),
+      command.add_option(
+          "--big-drift", words.big_drift,
+          "Round of the big drift, a multiple of --drift-every; 0: none (default: the last before the middle, if there is one)"),
       command.add_option("--model", words.model, "softmax, mlp")->capture_default_str(),
       command.add_option("--lr", rules.train.lr, "Learning rate")->check(CLI::Range(1e-6, 100.0))->capture_default_str(),
       command.add_option("--batch", rules.train.batch, "Images of a step")->check(CLI::Range(1U, 10000U))->capture_default_str(),
@@ -190,7 +192,7 @@ int lead(const Words& words) {
     masking = *loaded;
   }
   const Fd signals = ending_signals();
-  const Chronicle chronicle(words.meeting.json);
+  Chronicle chronicle(words.meeting.json);
   const auto coordinator = Coordinator::open(**premises, *rules, masking, chronicle, signals);
   if (!coordinator.ok()) return complain(coordinator.status(), words.meeting.command);
   return (*coordinator)->run();

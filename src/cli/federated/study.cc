@@ -17,9 +17,11 @@ using Json = nlohmann::ordered_json;
 
 /// What is told of a method: a name and how a summary has it.
 struct Figure {
-  const char* name;
+  std::string_view name;
   std::function<double(const Summary&)> of;
 };
+
+constexpr std::string_view kAgreement = "adjusted_rand_index";
 
 std::vector<Figure> figures() {
   return {{"mean_accuracy", [](const Summary& s) { return s.mean_accuracy; }},
@@ -27,7 +29,7 @@ std::vector<Figure> figures() {
           {"global_reclusterings", [](const Summary& s) { return static_cast<double>(s.global_reclusterings); }},
           {"rounds_to_target", [](const Summary& s) { return static_cast<double>(s.rounds_to_target); }},
           {"rounds_to_recover", [](const Summary& s) { return static_cast<double>(s.rounds_to_recover); }},
-          {"adjusted_rand_index", [](const Summary& s) { return s.mean_agreement; }},
+          {kAgreement, [](const Summary& s) { return s.mean_agreement; }},
           {"clusters", [](const Summary& s) { return s.final_k; }},
           {"bytes_down_per_round", [](const Summary& s) { return s.bytes_down; }},
           {"bytes_up_per_round", [](const Summary& s) { return s.bytes_up; }}};
@@ -47,11 +49,11 @@ double mean_of(const std::vector<Summary>& summaries, uint32_t Summary::*member)
   return mean_of(summaries, [member](const Summary& summary) { return static_cast<double>(summary.*member); });
 }
 
+bool has_groups(const Study& study) { return study.rules.episode.scenario != Scenario::dirichlet; }
 bool has_reclusterings(Method method) { return method != Method::fedavg && method != Method::ifca && method != Method::oracle; }
 
 std::string line_of(const Study& study, Method method, const std::vector<Summary>& its) {
-  const bool groups = study.rules.episode.scenario != Scenario::dirichlet;
-  const std::string agreement = groups ? fmt::format("{:.2f}", mean_of(its, &Summary::mean_agreement)) : "-";
+  const std::string agreement = has_groups(study) ? fmt::format("{:.2f}", mean_of(its, &Summary::mean_agreement)) : "-";
   const std::string global = has_reclusterings(method) ? fmt::format("{:.1f}", mean_of(its, &Summary::global_reclusterings)) : "-";
   return fmt::format("{:<17} {:>8.3f} {:>8.3f} {:>8.1f} {:>9.1f} {:>6} {:>7} {:>6.1f} {:>9.1f} {:>9.1f}\n", name_of(method),
                      mean_of(its, &Summary::mean_accuracy), mean_of(its, &Summary::final_accuracy),
@@ -90,9 +92,9 @@ Result<Study> run_study(const StudyRules& rules, const Digits& digits) {
 
 std::string study_text(const Study& study) {
   const EpisodeRules& episode = study.rules.episode;
-  std::string text = fmt::format("# scenario {}, {} seeds from {}, {} clients of {} samples, {} rounds; {}\n", name_of(episode.scenario),
-                                 study.rules.seeds, study.rules.first_seed, episode.clients, episode.samples, episode.rounds,
-                                 clusters_words(study.rules.method));
+  std::string text = fmt::format("# scenario {}, seeds {} to {}, {} clients of {} samples, {} rounds; {}\n", name_of(episode.scenario),
+                                 study.rules.first_seed, study.rules.first_seed + study.rules.seeds - 1, episode.clients, episode.samples,
+                                 episode.rounds, clusters_words(study.rules.method));
   text += fmt::format("# images: {}\n", study.source);
   text += fmt::format("# rounds to {:.2f}: at first, and after the big drift of round {}; the window's length where it is not reached\n",
                       study.rules.target, episode.big_drift);
@@ -108,6 +110,10 @@ std::string study_json(const Study& study) {
   for (size_t m = 0; m < study.rules.methods.size(); ++m) {
     Json its = Json::object(), per_seed = Json::object();
     for (const Figure& figure : figures()) {
+      if (!has_groups(study) && figure.name == kAgreement) {
+        its[figure.name] = per_seed[figure.name] = nullptr;
+        continue;
+      }
       its[figure.name] = mean_of(study.summaries[m], figure.of);
       per_seed[figure.name] = Json::array();
       for (const Summary& summary : study.summaries[m]) per_seed[figure.name].push_back(figure.of(summary));

@@ -80,15 +80,18 @@ void Chronicle::begin(const RunRules& rules, const std::vector<std::string>& add
   std::fflush(stdout);
 }
 
-void Chronicle::round(const RunRecord& record) const {
+void Chronicle::round(const RunRecord& record) {
   const federated::DriftReport& drift = record.drift;
   if (!json_) {
     fmt::print("{:>7} {:>6} {:>2} {:>8} {:>6} {:>6.3f} {:<13} {:<24} {:>8.4f} {:>8.1f} {:>8.1f} {:>8.3f}\n", drift.round, drift.epoch,
                drift.k, drift.reported, drift.migrated + drift.joined, drift.rho,
                drift.cause == federated::Cause::none ? "-" : federated::name_of(drift.cause), sums_text(record.clusters), record.accuracy,
                static_cast<double>(record.sent_bytes) / kKiB, static_cast<double>(record.received_bytes) / kKiB, record.seconds);
-    for (const ClusterRecord& one : record.clusters)
-      if (!one.failure.empty()) fmt::print("# cluster {}: {}\n", one.cluster, one.failure);
+    for (const ClusterRecord& one : record.clusters) {
+      std::string& said = said_[one.cluster];
+      if (!one.failure.empty() && one.failure != said) fmt::print("# cluster {}: {}\n", one.cluster, one.failure);
+      said = one.failure;
+    }
     std::fflush(stdout);
     return;
   }

@@ -3,6 +3,7 @@
 // Nothing fails.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,7 +61,7 @@ class Chronicle {
   explicit Chronicle(bool json) : json_(json) {}
 
   void begin(const RunRules& rules, const std::vector<std::string>& addresses) const;
-  void round(const RunRecord& record) const;
+  void round(const RunRecord& record);
   void end(uint64_t rounds, double seconds, const std::string& why) const;
 
   void member_begin(uint32_t member, const RunTerms& terms, const std::string& images) const;
@@ -71,6 +72,7 @@ class Chronicle {
 
  private:
   bool json_;
+  std::map<uint32_t, std::string> said_;  ///< by cluster: why there was no sum, last round; said again only where it is something else
 };
 
 }  // namespace isthmus::cli

@@ -37,7 +37,7 @@ std::string names(const RankSet& members) { return number_ranges(federated::rank
 }  // namespace
 
 Result<std::unique_ptr<Coordinator>> Coordinator::open(const Premises& premises, const RunRules& rules, const Masking* masking,
-                                                       const Chronicle& chronicle, const Fd& signals) {
+                                                       Chronicle& chronicle, const Fd& signals) {
   std::unique_ptr<Coordinator> made(new Coordinator(premises, rules, chronicle, signals));
   ISTHMUS_TRY(made->listen(masking));
   return made;

@@ -21,7 +21,7 @@ class Coordinator {
  public:
   /// Everything outlives it. invalid_argument: rules that do not fit each other; else what listening fails with.
   static Result<std::unique_ptr<Coordinator>> open(const Premises& premises, const RunRules& rules, const Masking* masking,
-                                                   const Chronicle& chronicle, const Fd& signals);
+                                                   Chronicle& chronicle, const Fd& signals);
 
   /// To the last round, a signal, or until too few members are left for too long. Returns the exit code.
   int run();
@@ -35,7 +35,7 @@ class Coordinator {
     std::optional<federated::RoundReport> report;
   };
 
-  Coordinator(const Premises& premises, const RunRules& rules, const Chronicle& chronicle, const Fd& signals)
+  Coordinator(const Premises& premises, const RunRules& rules, Chronicle& chronicle, const Fd& signals)
       : premises_(premises), rules_(rules), chronicle_(chronicle), signals_(signals), grouping_(rules), held_(rules.members) {}
   Status listen(const Masking* masking);
   Result<Aggregators> open_sums(const federated::GroupRules& group, const Masking* masking, uint32_t first_port) const;
@@ -66,7 +66,7 @@ class Coordinator {
 
   const Premises& premises_;
   RunRules rules_;
-  const Chronicle& chronicle_;
+  Chronicle& chronicle_;
   const Fd& signals_;
   Grouping grouping_;
   std::unique_ptr<Door> door_;
