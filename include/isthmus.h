@@ -91,8 +91,9 @@ typedef struct isthmusCompressionInfo_v1 {
   unsigned long long refusedForType, refusedForOp, refusedForSize, refusedForRanks; /* calls that went as they are, or failed */
 } isthmusCompressionInfo_t;
 
+/* Infos and reports are begun with all their fields, so that compilers have none to warn of (-Wmissing-field-initializers). */
 #define ISTHMUS_COMPRESSION_INFO_INITIALIZER \
-  { sizeof(isthmusCompressionInfo_t), ISTHMUS_VERSION_CODE }
+  { sizeof(isthmusCompressionInfo_t), ISTHMUS_VERSION_CODE, 0, {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 ncclResult_t isthmusCommGetCompressionInfo(ncclComm_t comm, isthmusCompressionInfo_t* info);
 
@@ -145,7 +146,7 @@ typedef struct isthmusAggregateResult_v1 {
 } isthmusAggregateResult_t;
 
 #define ISTHMUS_AGGREGATE_RESULT_INITIALIZER \
-  { sizeof(isthmusAggregateResult_t), ISTHMUS_VERSION_CODE }
+  { sizeof(isthmusAggregateResult_t), ISTHMUS_VERSION_CODE, 0, 0, 0, 0, {0}, 0, 0 }
 
 /// Connects, proves to know the secret, and waits to be let in.
 ///   ncclInvalidArgument  the configuration is wrong, or the address unknown
@@ -168,7 +169,9 @@ ncclResult_t isthmusAggregatorClose(isthmusAggregator_t aggregator);
 // --- cohorts -----------------------------------------------------------------------------------------------------------------
 // Weighted means over the ranks of a communicator that come in time (docs/secure-sums.md): members may be late, and those that die do not
 // hold the others (nor come back); all get the same bytes, and with masks nobody, the adding rank included, sees anything but the sum.
-// Vectors travel encoded by the codec "thc". Calls block; host memory only.
+// Vectors travel encoded by the codec "thc", so that means are not exact. The squared error over that of the exact mean, for vectors that
+// are independent between four ranks, is about 0.013 with "thc" and 0.0003 with "thc:b=8" (docs/compression.md); its dither is drawn anew
+// for every communicator and configuration, so that means differ from run to run. Calls block; host memory only.
 
 #define ISTHMUS_MAGIC 0x49535448u
 
@@ -176,22 +179,25 @@ ncclResult_t isthmusAggregatorClose(isthmusAggregator_t aggregator);
 enum { ISTHMUS_LATE_DROP = 0, ISTHMUS_LATE_CARRY = 1 };
 
 /// How a group's sums are made; the same on all ranks of the communicator, call after call, but for the epoch. Begin with
-/// ISTHMUS_GROUP_CONFIG_INITIALIZER.
+/// ISTHMUS_GROUP_CONFIG_INITIALIZER: plain sums, all ranks must come, weights up to 1. With masks clip must be set, and minCohort (3) must
+/// not be more than the ranks there are; with weights above 1 largestWeight, with ranks that may be late or die deadlineMs and quorum.
 typedef struct isthmusGroupConfig_v1 {
   size_t size; /* of this struct; magic and version: set by the initializer, too */
   unsigned int magic, version;
   unsigned long long epoch; /* of the cohort (isthmusCohortUpdate): vectors for an older one than the newest seen are refused */
   unsigned int deadlineMs;  /* for a whole sum, from its first rank's call: half of it is for coming; 0: none, and all must come */
-  unsigned int quorum;      /* ranks that are enough when time is over; 0: all */
+  unsigned int quorum;      /* ranks that are enough when time is over; 0, or without a deadline: all. Masked: minCohort if that is more */
   int latePolicy;           /* ISTHMUS_LATE_DROP or ISTHMUS_LATE_CARRY: added to that rank's next vector */
   double carryFactor;       /* with that, times this for each round */
-  double largestWeight;     /* no weight is beyond it */
-  const char* codec;        /* "thc", "thc:b=8", ...; NULL: "thc" */
+  double largestWeight;     /* no weight is beyond it; vectors are scaled by weight / this, so that far above all weights it costs
+                               masked ones accuracy */
+  const char* codec;        /* "thc", "thc:b=8", ...; NULL: "thc". No other: "none" and "bf16" are refused, and so is ef=on */
   int masked;               /* not 0: sums are masked */
   unsigned int neighbours;  /* masked: ranks that each shares masks with, even; 0: all */
   unsigned int threshold;   /* masked: of them and the rank itself, that can take a rank's masks away together; 0: the least majority */
   unsigned int minCohort;   /* masked: fewer vectors are never added up; at least 2 */
-  float clip;               /* masked: root mean square that groups of elements are scaled down to, after weight / largestWeight */
+  float clip;               /* masked: root mean square that groups of elements are scaled down to, after weight / largestWeight; above 0.
+                               The error grows roughly with its square: choose it a little above what vectors have (largestBeforeClip) */
   double noise;             /* masked: standard deviation of Gaussian noise that each rank adds, over clip * sqrt(count); 0: none */
 } isthmusGroupConfig_t;
 
@@ -216,13 +222,13 @@ typedef struct isthmusGroupInfo_v1 {
 } isthmusGroupInfo_t;
 
 #define ISTHMUS_GROUP_INFO_INITIALIZER \
-  { sizeof(isthmusGroupInfo_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE }
+  { sizeof(isthmusGroupInfo_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE, 0, 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0 }
 
 /// recvbuff <- the mean of the ranks' vectors, weighted: sum w x / sum w over those who came in time, the same bytes on all ranks that get
 /// it. ncclFloat32, ncclFloat16, ncclBfloat16; recvbuff may be sendbuff; `stream` must be NULL. weight is 0 to largestWeight, and counted
 /// in 1/65536, to which it is rounded. `info` may be NULL. The first call on a communicator, and one with another configuration, is
 /// collective: all ranks must make it, and if one fails to take part the call fails on all. Afterwards ranks that are dead or late do not
-/// hold the others beyond the deadline; if rank 0 is stuck, half of that and a second more.
+/// hold the others beyond the deadline; if rank 0, which keeps it, is stuck, not beyond one and a half times the deadline and a second.
 ///   ncclInvalidArgument  configuration, type, weight (also one above 0 that would count as 0) or buffers; masked: an element that is not
 ///                        finite
 ///   ncclInvalidUsage     the epoch is older than another rank's; ranks disagree about count or configuration; the weights add up to 0
@@ -243,7 +249,7 @@ enum { ISTHMUS_COHORT_MAX_K = 64 };
 /// Clusters are divided while the parts stand apart; or the best mean silhouette decides, which takes the coarsest of nested groups.
 enum { ISTHMUS_K_SPLIT = 0, ISTHMUS_K_SILHOUETTE = 1 };
 
-/// The same in all processes. Begin with ISTHMUS_COHORT_CONFIG_INITIALIZER; dim must be set.
+/// The same in all processes. Begin with ISTHMUS_COHORT_CONFIG_INITIALIZER; dim must be set. A round is a call of isthmusCohortUpdate.
 typedef struct isthmusCohortConfig_v1 {
   size_t size;
   unsigned int magic, version;
@@ -251,13 +257,16 @@ typedef struct isthmusCohortConfig_v1 {
   int dim;                      /* numbers of a representation */
   unsigned long long probeHash; /* of the encoder or probe that representations are made with; 0: none */
   unsigned long long seed;      /* of the clustering, and of sketches */
-  int kMin, kMax, kFixed;       /* clusters; 0: at least 1, at most 8, and as many as fit */
+  int kMin, kMax, kFixed;       /* clusters; 0: at least 1, at most 8 (and the root of the clients), and as many as fit */
   int kRule;                    /* by which their number is found: ISTHMUS_K_SPLIT or ISTHMUS_K_SILHOUETTE */
-  int restarts;
-  double tau;           /* cluster all anew when a centre has moved by more than this of the distance between centres */
-  double hysteresis;    /* a client moves when another centre is nearer by more than this share */
-  double silhouetteMin; /* by ISTHMUS_K_SILHOUETTE: one cluster where none fits better */
-  int minCohort, cooldownRounds;
+  int restarts;                 /* seedings of k-means that are tried, of which the best counts; at least 1 */
+  double tau;                   /* cluster all anew when a centre has moved by more than this of the distance between centres (rho) */
+  double hysteresis;            /* a client moves when another centre is nearer by more than this share */
+  double silhouetteMin;         /* by ISTHMUS_K_SILHOUETTE: one cluster where none fits better */
+  int minCohort;      /* clients: clusters with fewer are dissolved into their neighbours, also where kFixed asks for more clusters, and a
+                         cluster that has come to have fewer is a reason to cluster all anew. At least 1. Not the group's minCohort, which
+                         counts ranks */
+  int cooldownRounds; /* from one clustering of all to the next at least, whatever the reason, unless rho is above twice tau */
   double deltaReport; /* reports are left out that are no farther than this from their client's last, and that would not move it; of shares
                          of labels also what two samples of the same data may differ by. Below 0: none is */
 } isthmusCohortConfig_t;
@@ -272,28 +281,42 @@ typedef struct isthmusCohortConfig_v1 {
 typedef struct isthmusDriftReport_v1 {
   size_t size;
   unsigned int magic, version;
-  unsigned long long epoch; /* rises when any client's cluster changes */
-  int k, reclustered;       /* clusters; not 0: all were clustered anew, the first time not counted */
-  unsigned long long clients, reported, repeated, joined, migrated, quarantined;
-  unsigned long long unchanged;                   /* clients whose reports were left out since the last update (deltaReport) */
-  double rho, tau, theta, silhouette, spread;     /* the largest move of a centre over theta, the mean distance between centres */
-  unsigned long long sizes[ISTHMUS_COHORT_MAX_K]; /* clients by cluster */
+  unsigned long long epoch;             /* rises when any client's cluster changes, and when all are clustered anew */
+  int k, reclustered;                   /* clusters; not 0: all were clustered anew, the first time not counted */
+  unsigned long long clients, reported; /* known clients, and those of them with a report that was taken in now */
+  unsigned long long repeated;          /* reports that were not, because another process had reported the client as often already */
+  unsigned long long joined, migrated;  /* moves: of new clients, and from one cluster to another. A client counts twice that moves to the
+                                           nearest cluster and then gets another one as all are clustered anew */
+  unsigned long long quarantined;       /* clients that count nowhere because their updates disagree; always 0 in this API */
+  unsigned long long unchanged;         /* clients whose reports were left out since the last update (deltaReport) */
+  double rho, tau;   /* the largest move of a centre since the last clustering of all over theta, before this update clustered anew; tau as
+                        configured. With rho above tau nothing need follow: see cooldownRounds */
+  double theta;      /* the mean distance between centres at the last clustering of all; with one cluster that of clients to the centre */
+  double silhouette; /* of the last clustering of all: -1 to 1, by how much clients are nearer to their own cluster than to the next */
+  double spread;     /* the mean distance of clients to their centre; all are clustered anew when it has grown by half */
+  unsigned long long sizes[ISTHMUS_COHORT_MAX_K]; /* clients by cluster; 0: kept though empty, for ten rounds */
   double hetMean[ISTHMUS_COHORT_MAX_K], hetP95[ISTHMUS_COHORT_MAX_K], hetMax[ISTHMUS_COHORT_MAX_K]; /* their distances to the centre */
 } isthmusDriftReport_t;
 
-#define ISTHMUS_DRIFT_REPORT_INITIALIZER \
-  { sizeof(isthmusDriftReport_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE }
+#define ISTHMUS_DRIFT_REPORT_INITIALIZER                                                                                                 \
+  {                                                                                                                                      \
+    sizeof(isthmusDriftReport_t), ISTHMUS_MAGIC, ISTHMUS_VERSION_CODE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, { 0 } \
+  }
 
 /// Makes a cohort of the clients of all processes of `parent`, which must outlive it. Not collective; needs nobody.
 ncclResult_t isthmusCohortInit(isthmusCohort_t* cohort, ncclComm_t parent, const isthmusCohortConfig_t* config);
 
 /// A client of this process, known by a number of its own among all processes, says what its data are like: rep[0, dim), of `samples`
 /// samples. It counts from the next update; of several before that the last counts. One that is no news costs nothing: it is left out.
-///   ncclInvalidArgument  another dimension, no samples; shares that are negative or do not sum to 1, numbers that are not finite
+/// A client should be one process's. Of reports by several the n-th of each counts if no n-th has been taken in yet, those of lower ranks
+/// first, and all that have made one that was news are in the communicator of the client's cluster.
+///   ncclInvalidArgument  another dimension, no samples; shares that are negative or do not sum to 1 within 1e-4, a gradient's direction
+///                        whose length is not 1 within 1e-3, numbers that are not finite
 ncclResult_t isthmusCohortReport(isthmusCohort_t cohort, unsigned long long client, const float* rep, int dim, unsigned long long samples);
 
 /// Collective over the parent: takes in what was reported anywhere, moves clients or clusters all anew. `report` may be NULL.
-///   ncclInvalidArgument  processes' configurations differ (on all of them, saying how); too few clients
+///   ncclInvalidArgument  processes' configurations differ (on all of them, saying how); too few clients: fewer than kMin or kFixed,
+///                        or in the first update than kFixed times minCohort
 ///   ncclInvalidUsage     within ncclGroupStart and ncclGroupEnd
 ///   ncclRemoteError      a process of the parent is lost
 ncclResult_t isthmusCohortUpdate(isthmusCohort_t cohort, isthmusDriftReport_t* report);
@@ -301,16 +324,18 @@ ncclResult_t isthmusCohortUpdate(isthmusCohort_t cohort, isthmusDriftReport_t* r
 /// *cluster <- a client's cluster, of whichever process it is; -1 before the first update that knows it.
 ncclResult_t isthmusCohortClusterOf(isthmusCohort_t cohort, unsigned long long client, int* cluster);
 
-/// Collective over the parent: *comm <- a communicator of the processes that have clients in `cluster`, ordered by rank; NULL in others. A
-/// process with one client passes that client's cluster: processes of different clusters make their communicators in one call. Group sums
-/// over it take the report's epoch; those with an older one are refused.
+/// Collective over the parent: *comm <- a communicator of the processes that have clients in `cluster`, ordered by rank; NULL in others.
+/// Where processes may have clients in several clusters, all of them call it once for every cluster, 0 to k - 1, in this order; *comm is
+/// NULL in those without clients in it. Only where every process has clients of one cluster (or none, and passes -1) one call is enough,
+/// to which each passes its own: it makes the communicators of all clusters. Group sums over one take the report's epoch; those with an
+/// older one are refused. ncclCommDestroy ends it; after the epoch has risen it is to be made anew.
 ncclResult_t isthmusCohortComm(isthmusCohort_t cohort, int cluster, ncclComm_t* comm);
 
 /// How the last update makes new models of old ones: model k is the sum of mix[k * *kOld + l] times old model l, l from 0 to *kOld - 1, for
 /// k from 0 to *kNew - 1. *mix is valid until the next update. *kOld is 0 where nothing was clustered anew, and models stay.
 ncclResult_t isthmusCohortMix(isthmusCohort_t cohort, const double** mix, int* kOld, int* kNew);
 
-/// Forgets the cohort. Its communicators stay.
+/// Forgets the cohort. Its communicators stay, each until ncclCommDestroy.
 ncclResult_t isthmusCohortDestroy(isthmusCohort_t cohort);
 
 #if defined(__GNUC__)

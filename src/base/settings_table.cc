@@ -221,7 +221,8 @@ constexpr std::array kDefinitions = {
                       "Which host this is: ranks with equal ids share memory. Empty: the kernel's boot id and namespaces.",
                       any_text<&Settings::host_id>},
     SettingDefinition{"ISTHMUS_SECRET_FILE", "", "",
-                      "With NCCL_COMM_ID: the file (mode 0600) with the job's secret. Empty: made on first use, on loopback only.",
+                      "The file (mode 0600) with the secret that ranks meeting at NCCL_COMM_ID have in common, or both sides of isthmus "
+                      "aggregate or isthmus federated run. Empty: made on first use, on loopback only.",
                       any_text<&Settings::secret_file>},
     SettingDefinition{"ISTHMUS_AUTH", "", "psk",
                       "psk: connections prove that they know the job's secret. none: anybody who reaches the ports may join.", auth},

@@ -16,7 +16,7 @@ namespace isthmus::bootstrap {
 
 /// The commonest reason why ranks do not find each other, appended to the names of the missing.
 inline constexpr std::string_view kSameIdQuestion =
-    "; do all ranks use the same unique id, which one of them made by ncclGetUniqueId and sent to the others?";
+    "; do all ranks use the same unique id, which one of them made by ncclGetUniqueId and sent to the others, or all got by NCCL_COMM_ID?";
 
 /// Link message types of the rendezvous; the control plane's begin at 16.
 enum class RendezvousType : uint8_t {

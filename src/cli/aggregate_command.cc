@@ -32,7 +32,7 @@ constexpr std::string_view kFooter =
     "its ranks, naming the missing. A rank that is not connected is waited for in one round only, until it is back.\n"
     "\n"
     "Both sides must hold the same secret: a file of mode 0600 with at least 16 bytes, named by --secret-file or ISTHMUS_SECRET_FILE. On\n"
-    "loopback addresses this user's own is made by itself. What travels is not encrypted.\n"
+    "loopback addresses this user's own is made by itself, if neither side names a file. What travels is not encrypted.\n"
     "\n"
     "The aggregator prints a line for each round: its elements, the ranks that count, those that took part too late, those that did not\n"
     "come, what was received from all and what each was sent, and the time from the first rank's offer. SIGINT or SIGTERM ends it: the\n"
@@ -45,9 +45,10 @@ constexpr std::string_view kFooter =
     "Exit code: 0; 1 if a round failed or an error exceeds 1.5 times what is expected.\n"
     "\n"
     "Examples:\n"
+    "  (umask 077; head -c 32 /dev/urandom > job.secret)      # once; the same file on all hosts\n"
     "  isthmus aggregate --listen 0.0.0.0:4000 --ranks 4 --quorum 3 --deadline 500ms --secret-file job.secret\n"
     "  isthmus aggregate --connect host:4000 --rank 2 --ranks 4 --count 16M --rounds 10 --secret-file job.secret\n"
-    "  isthmus run -n 4 -- isthmus aggregate --connect 127.0.0.1:4000 --count 1M   # rank and number of ranks from the launcher";
+    "  isthmus run -n 4 -- isthmus aggregate --connect host:4000 --secret-file job.secret   # rank and number of ranks from the launcher";
 
 struct Words {
   std::string listen, connect;

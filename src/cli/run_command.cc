@@ -20,6 +20,7 @@ constexpr std::string_view kRunHelp =
     "\n"
     "Each rank finds ISTHMUS_RUN_RANK, ISTHMUS_RUN_SIZE, ISTHMUS_RUN_LOCAL_RANK and ISTHMUS_RUN_LOCAL_SIZE in its environment, and a\n"
     "socket (ISTHMUS_RUN_FD) by which ranks exchange small blocks of data, such as a communicator's id. The *_perf programs use it.\n"
+    "Where every rank of a program calls ncclGetUniqueId by itself, NCCL_COMM_ID (address and port of rank 0) gives all the same id.\n"
     "\n"
     "On other hosts ranks are started through an agent, a shell command that runs the words after it there: ssh, or what enters a\n"
     "container. Hosts need not reach this machine by network, only the agent's standard input and output.";
@@ -31,6 +32,7 @@ constexpr std::string_view kRunFooter =
     "\n"
     "Examples:\n"
     "  isthmus run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4\n"
+    "  NCCL_COMM_ID=127.0.0.1:4567 isthmus run -n 2 -- ./job     # ncclGetUniqueId in every rank\n"
     "  isthmus run -n 4 --hosts a,b -- all_reduce_perf -b 1M\n"
     "  isthmus run --hosts a:2,b:2 --agent 'nsenter -t $(cat /run/{host}.pid) -m -u -i -n' -- all_reduce_perf";
 

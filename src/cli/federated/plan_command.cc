@@ -27,9 +27,8 @@ constexpr std::string_view kFooter =
     "numbered from 0. Empty lines and lines that begin with # do not count. Samples tell noise from groups: without them clusters are\n"
     "counted by silhouette.\n"
     "\n"
-    "--rep says what the numbers are: label (shares, not negative, sum 1 within 0.0001; compared by l1), embedding, class-means (l2), "
-    "gradient (of\n"
-    "length 1, l2).\n"
+    "--rep says what the numbers are: label (shares, not negative, sum 1 within 1e-4; compared by l1), embedding, class-means (l2),\n"
+    "gradient (of length 1 within 1e-3, l2).\n"
     "\n"
     "Printed are the clusters with their sizes and the distances of their clients to the centre (mean, 95th percentile, largest), then\n"
     "theta (mean distance between centres), the silhouette, and rho = largest move of a centre / theta with what it leads to. With a\n"
@@ -185,7 +184,9 @@ void add_federated_plan(CLI::App& federated, Outcome& outcome) {
   command->add_option("--k-rule", words->k_rule, "How clusters are counted: split, silhouette (default: split where FILE has samples)");
   command->add_option("--k-max", config.clusters.k_max, "At most so many are found (default: 8, or the root of the clients)")
       ->check(CLI::Range(0U, 1024U));
-  command->add_option("--min-cohort", config.clusters.min_cohort, "Smaller clusters are dissolved")
+  command
+      ->add_option("--min-cohort", config.clusters.min_cohort,
+                   "Clusters with fewer clients are dissolved into their neighbours, also against --k")
       ->check(CLI::Range(1U, 1'000'000U))
       ->capture_default_str();
   command->add_option("--tau", config.trigger.tau, "Cluster anew above this rho (default: 1/3)")->check(CLI::Range(0.0, 100.0));
