@@ -284,7 +284,7 @@ typedef struct isthmusDriftReport_v1 {
   unsigned long long epoch;             /* rises when any client's cluster changes, and when all are clustered anew */
   int k, reclustered;                   /* clusters; not 0: all were clustered anew, the first time not counted */
   unsigned long long clients, reported; /* known clients, and those of them with a report that was taken in now */
-  unsigned long long repeated;          /* reports that were not, because another process had reported the client as often already */
+  unsigned long long repeated;          /* reports that were not, because another process reported the client for the same update */
   unsigned long long joined, migrated;  /* moves: of new clients, and from one cluster to another. A client counts twice that moves to the
                                            nearest cluster and then gets another one as all are clustered anew */
   unsigned long long quarantined;       /* clients that count nowhere because their updates disagree; always 0 in this API */
@@ -308,8 +308,8 @@ ncclResult_t isthmusCohortInit(isthmusCohort_t* cohort, ncclComm_t parent, const
 
 /// A client of this process, known by a number of its own among all processes, says what its data are like: rep[0, dim), of `samples`
 /// samples. It counts from the next update; of several before that the last counts. One that is no news costs nothing: it is left out.
-/// A client should be one process's. Of reports by several the n-th of each counts if no n-th has been taken in yet, those of lower ranks
-/// first, and all that have made one that was news are in the communicator of the client's cluster.
+/// A client is one process's at a time and may come to another. Of several processes' reports for one update that of the lowest rank
+/// counts, and all that ever made one are in the communicator of the client's cluster.
 ///   ncclInvalidArgument  another dimension, no samples; shares that are negative or do not sum to 1 within 1e-4, a gradient's direction
 ///                        whose length is not 1 within 1e-3, numbers that are not finite
 ncclResult_t isthmusCohortReport(isthmusCohort_t cohort, unsigned long long client, const float* rep, int dim, unsigned long long samples);

@@ -30,10 +30,10 @@ struct OpenCohort {
     uint64_t sequence, samples;
     std::vector<float> values;
   };
-  std::map<uint64_t, Pending> pending;     ///< by client of this process
-  std::set<uint64_t> unchanged;            ///< clients of this process with nothing to say since the last update
-  double delta_report = 0;                 ///< below 0: everything is news
-  std::map<uint64_t, uint64_t> sequences;  ///< of this process's clients
+  std::map<uint64_t, Pending> pending;  ///< by client of this process
+  std::set<uint64_t> unchanged;         ///< clients of this process with nothing to say since the last update
+  double delta_report = 0;              ///< below 0: everything is news
+  std::set<uint64_t> own;               ///< clients of this process: those that ever reported here
   std::vector<double> mixing;
 };
 
@@ -240,13 +240,16 @@ Status take_report(Library& library, isthmusCohort_t handle, uint64_t client, co
   if (samples == 0) return invalid_argument("a representation of no samples; at least 1");
   const std::span<const float> values(rep, static_cast<size_t>(dim));
   ISTHMUS_TRY(federated::check_values(header, values).with_context(fmt::format("client {}", client)));
+  cohort->own.insert(client);
   if (cohort->delta_report >= 0 && !cohort->state->is_news(client, values, samples, cohort->delta_report)) {
     cohort->pending.erase(client);  // what it said before, since the last update, holds no longer
     cohort->unchanged.insert(client);
     return {};
   }
   cohort->unchanged.erase(client);
-  cohort->pending[client] = {.sequence = ++cohort->sequences[client], .samples = samples, .values = {values.begin(), values.end()}};
+  // a client may come to this process from another, whose reports count as its own
+  cohort->pending[client] = {
+      .sequence = cohort->state->sequence_of(client) + 1, .samples = samples, .values = {values.begin(), values.end()}};
   return {};
 }
 
@@ -281,8 +284,8 @@ Status make_comm(Library& library, isthmusCohort_t handle, int cluster, ncclComm
   if (cluster >= static_cast<int>(cohort->state->k()) || cluster < -1) {
     return invalid_argument(fmt::format("cluster {} of {}", cluster, cohort->state->k()));
   }
-  const bool here = cluster >= 0 && std::any_of(cohort->sequences.begin(), cohort->sequences.end(), [&](const auto& each) {
-                      return cohort->state->cluster_of(each.first) == static_cast<uint32_t>(cluster);
+  const bool here = cluster >= 0 && std::any_of(cohort->own.begin(), cohort->own.end(), [&](uint64_t client) {
+                      return cohort->state->cluster_of(client) == static_cast<uint32_t>(cluster);
                     });
   return status_of(ncclCommSplit(cohort->parent, here ? cluster : NCCL_SPLIT_NOCOLOR, 0, comm, nullptr));
 }

@@ -100,6 +100,11 @@ bool CohortState::quarantined(uint64_t client) const {
   return found != slots_.end() && table_[found->second].conduct.quarantined;
 }
 
+uint64_t CohortState::sequence_of(uint64_t client) const {
+  const auto found = slots_.find(client);
+  return found == slots_.end() ? 0 : table_[found->second].sequence;
+}
+
 bool CohortState::is_news(uint64_t client, std::span<const float> values, uint64_t samples, double at_least) const {
   const auto found = slots_.find(client);
   if (found == slots_.end()) return true;

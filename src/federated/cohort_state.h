@@ -82,6 +82,8 @@ class CohortState {
   /// kNoCluster for clients that no update has seen.
   [[nodiscard]] uint32_t cluster_of(uint64_t client) const;
   [[nodiscard]] bool quarantined(uint64_t client) const;
+  /// Of the client's latest report; 0: there is none.
+  [[nodiscard]] uint64_t sequence_of(uint64_t client) const;
   /// Whether a client has something to report: it has not yet, its data have changed by more than `at_least` and than noise since it did,
   /// or it would be in another cluster now. The noise of shares of labels follows from numbers of samples; others' is the caller's to know.
   [[nodiscard]] bool is_news(uint64_t client, std::span<const float> values, uint64_t samples, double at_least) const;

@@ -137,6 +137,36 @@ TEST(Cohorts, SplitIntoCommunicatorsOfOneClientEach) {
   for (const Ending& ending : run_team(team)) EXPECT_EQ(ending.result, ncclSuccess) << ending.words();
 }
 
+TEST(Cohorts, LetClientsComeToAnotherProcess) {
+  Team team{.ranks = 2, .body = [](int32_t rank, ncclComm_t comm, Ending& ending) {
+              isthmusCohortConfig_t config = config_of();
+              config.kFixed = 2;
+              config.minCohort = 1;
+              isthmusCohort_t cohort = nullptr;
+              MUST(isthmusCohortInit(&cohort, comm, &config) == ncclSuccess);
+              const auto say = [&](unsigned long long client, int group) {
+                return isthmusCohortReport(cohort, client, shares_of(group).data(), kLabels, 40) == ncclSuccess;
+              };
+              isthmusDriftReport_t report = ISTHMUS_DRIFT_REPORT_INITIALIZER;
+              for (int round = 0; round < 3; ++round) {  // client 0 changes each time
+                MUST(rank == 1 ? say(1, 1) && say(2, 0) : say(0, round % 2));
+                MUST(isthmusCohortUpdate(cohort, &report) == ncclSuccess && report.reported == (round == 0 ? 3U : 1U));
+              }
+              // Its first report by rank 1 is the fourth of all; then both report it, and the lower rank's counts.
+              if (rank == 1) MUST(say(0, 1));
+              MUST(isthmusCohortUpdate(cohort, &report) == ncclSuccess && report.reported == 1 && report.repeated == 0);
+              int of_0 = -1, of_1 = -2;
+              MUST(isthmusCohortClusterOf(cohort, 0, &of_0) == ncclSuccess && isthmusCohortClusterOf(cohort, 1, &of_1) == ncclSuccess);
+              MUST(of_0 == of_1);
+              MUST(say(0, rank == 0 ? 0 : 2));
+              MUST(isthmusCohortUpdate(cohort, &report) == ncclSuccess && report.reported == 1 && report.repeated == 1);
+              MUST(isthmusCohortClusterOf(cohort, 0, &of_0) == ncclSuccess && isthmusCohortClusterOf(cohort, 2, &of_1) == ncclSuccess);
+              MUST(of_0 == of_1);
+              note(ending, isthmusCohortDestroy(cohort));
+            }};
+  for (const Ending& ending : run_team(team)) EXPECT_EQ(ending.result, ncclSuccess) << ending.words();
+}
+
 /// Three processes, whose configurations `adjust` makes differ, all get the error that holds `text`.
 void expect_all_told(const std::function<void(int32_t rank, isthmusCohortConfig_t&)>& adjust, const std::string& text) {
   Team team{.ranks = 3, .body = [&](int32_t rank, ncclComm_t comm, Ending& ending) {
