@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/federated-guide.md does what it says: its commands run on emulated hosts, models get better, clusters follow the drift, all sums are
-masked and whole, and members end with the coordinator's models. Called by the test runner with the source and build folders; skipped (77)
-where hosts cannot be made."""
+masked and whole, and members end with the coordinator's models. Called by the test runner with the source and build folders, and how many
+times longer than usual rounds may take; skipped (77) where hosts cannot be made."""
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-SOURCE, BUILD = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+SOURCE, BUILD, PATIENCE = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])
 SITES = SOURCE / "tests/sites/sites.py"
 UNSUPPORTED = 77
 PAGE = (SOURCE / "docs/federated-guide.md").read_text(encoding="utf-8")
@@ -22,8 +22,11 @@ SECRET, *RUNS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 
 def run(command: str, folder: str) -> subprocess.CompletedProcess:
     path = os.pathsep.join([str(BUILD / "src/cli"), str(BUILD / "tests/linkemu"), os.environ["PATH"]])
+    if PATIENCE > 1:
+        longer = lambda m: f"{m[1]} --deadline {PATIENCE * int(m[3] or 10)}s &"
+        command = re.sub(r"(--rounds 40.*?)( --deadline (\d+)s)? &", longer, command)
     command = command.replace("/tmp/", f"{folder}/").replace("./dev sites", f"{sys.executable} {SITES}")  # in this order: SITES may be in /tmp
-    return subprocess.run(["sh", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=110)
+    return subprocess.run(["sh", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=110 * PATIENCE)
 
 
 def sums_of(row: list[str]) -> list[str]:
