@@ -47,6 +47,14 @@ class Job {
     }
     close(ends[1]);
   }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  /// A program that nobody waited for is ended, so that no test leaves one behind.
+  ~Job() {
+    if (pid_ <= 0 || finished_) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// What has been read of its output so far.
@@ -64,6 +72,7 @@ class Job {
     }
     int wait_status = 0;
     waitpid(pid_, &wait_status, 0);
+    finished_ = true;
     ended_.exit_code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     ended_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     return ended_;
@@ -79,6 +88,7 @@ class Job {
 
   std::chrono::steady_clock::time_point begin_;
   pid_t pid_ = -1;
+  bool finished_ = false;
   Fd output_;
   Ended ended_;
 };
