@@ -255,9 +255,6 @@ Status take_report(Library& library, isthmusCohort_t handle, uint64_t client, co
 
 Status update(Library& library, isthmusCohort_t handle, isthmusDriftReport_t* report) {
   ISTHMUS_TRY(check_no_group());
-  if (report != nullptr && (report->size != sizeof(isthmusDriftReport_t) || report->magic != ISTHMUS_MAGIC || report->version == 0)) {
-    return invalid_argument("the report was not begun with ISTHMUS_DRIFT_REPORT_INITIALIZER, or comes from another header");
-  }
   ISTHMUS_ASSIGN(const auto cohort, find(library, handle));
   const std::lock_guard guard(cohort->mutex);
   ISTHMUS_ASSIGN(const std::vector<Header> headers, gather_headers(*cohort));
@@ -269,6 +266,10 @@ Status update(Library& library, isthmusCohort_t handle, isthmusDriftReport_t* re
   const auto mixing = cohort->state->mixing();
   cohort->mixing.assign(mixing.begin(), mixing.end());
   if (report == nullptr) return {};
+  if (report->size != sizeof(isthmusDriftReport_t) || report->magic != ISTHMUS_MAGIC || report->version == 0) {
+    return invalid_argument(
+        "the update is made, but not told: the report was not begun with ISTHMUS_DRIFT_REPORT_INITIALIZER, or comes from another header");
+  }
   fill(*report, made);
   report->unchanged = 0;
   for (const Header& header : headers) report->unchanged += header.unchanged;
@@ -281,13 +282,13 @@ Status make_comm(Library& library, isthmusCohort_t handle, int cluster, ncclComm
   ISTHMUS_TRY(check_no_group());
   ISTHMUS_ASSIGN(const auto cohort, find(library, handle));
   const std::lock_guard guard(cohort->mutex);
-  if (cluster >= static_cast<int>(cohort->state->k()) || cluster < -1) {
-    return invalid_argument(fmt::format("cluster {} of {}", cluster, cohort->state->k()));
-  }
-  const bool here = cluster >= 0 && std::any_of(cohort->own.begin(), cohort->own.end(), [&](uint64_t client) {
+  const bool known = cluster < static_cast<int>(cohort->state->k()) && cluster >= -1;
+  const bool here = known && cluster >= 0 && std::any_of(cohort->own.begin(), cohort->own.end(), [&](uint64_t client) {
                       return cohort->state->cluster_of(client) == static_cast<uint32_t>(cluster);
                     });
-  return status_of(ncclCommSplit(cohort->parent, here ? cluster : NCCL_SPLIT_NOCOLOR, 0, comm, nullptr));
+  // collective: the others must not wait for one whose number is wrong
+  const Status split = status_of(ncclCommSplit(cohort->parent, here ? cluster : NCCL_SPLIT_NOCOLOR, 0, comm, nullptr));
+  return known ? split : invalid_argument(fmt::format("cluster {} of {}", cluster, cohort->state->k()));
 }
 
 }  // namespace

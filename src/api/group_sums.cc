@@ -41,6 +41,13 @@ Result<GroupTerms> terms_of(const isthmusGroupConfig_t* config) {
   return terms;
 }
 
+/// Where these fail the call is no group sum at all, and no rank's others wait for it.
+Status check_caller(cudaStream_t stream) {
+  if (Library::group_depth() > 0) return invalid_usage("group sums block: they cannot be part of ncclGroupStart and ncclGroupEnd");
+  if (!Library::is_null_stream(stream)) return invalid_argument("group sums block: pass the NULL stream");
+  return {};
+}
+
 struct Vectors {
   const void* in;
   void* out;
@@ -48,14 +55,17 @@ struct Vectors {
   DataType type;
 };
 
-Status check(const Vectors& vectors, int type, cudaStream_t stream) {
+Status check(const Vectors& vectors, int type, const isthmusGroupInfo_t* info) {
+  constexpr size_t kMostElements = size_t{1} << 56;
   if (type != ncclFloat32 && type != ncclFloat16 && type != ncclBfloat16) {
     return invalid_argument(fmt::format("type {}: ncclFloat32, ncclFloat16 and ncclBfloat16 are served", type));
   }
   if (vectors.count == 0) return invalid_argument("a mean has at least one element");
+  if (vectors.count > kMostElements) return invalid_argument(fmt::format("{} elements are more than any memory has", vectors.count));
   if (vectors.in == nullptr || vectors.out == nullptr) return invalid_argument("a buffer is NULL");
-  if (Library::group_depth() > 0) return invalid_usage("group sums block: they cannot be part of ncclGroupStart and ncclGroupEnd");
-  if (!Library::is_null_stream(stream)) return invalid_argument("group sums block: pass the NULL stream");
+  if (info != nullptr && (info->size != sizeof(isthmusGroupInfo_t) || info->magic != ISTHMUS_MAGIC || info->version == 0)) {
+    return invalid_argument("the info was not begun with ISTHMUS_GROUP_INFO_INITIALIZER, or comes from another header");
+  }
   return {};
 }
 
@@ -93,15 +103,16 @@ Status agree(const Status& mine, const comm::Membership& membership, ncclComm_t 
           fmt::format("rank {} could not take part with its configuration; its own error says why", first / kCodes), first / kCodes};
 }
 
-/// Collective. All ranks are in afterwards, or none is.
-Status open(Hall& hall, const GroupTerms& terms, const bootstrap::Surroundings& surroundings, const Settings& settings, ncclComm_t comm) {
+/// Collective. All ranks are in afterwards, or none is: also a rank whose own call is wrong takes part, so that the others do not wait.
+Status open(Hall& hall, const Result<GroupTerms>& terms, const bootstrap::Surroundings& surroundings, const Settings& settings,
+            ncclComm_t comm) {
   hall.close();
-  Invitation invitation{.terms_hash = terms.hash()};
+  Invitation invitation{.terms_hash = terms.ok() ? terms->hash() : 0};
   const bool alone = hall.membership().ranks == 1;
-  Status opened;
-  if (hall.membership().rank == 0) opened = hall.listen(terms, surroundings, settings, invitation);
+  Status opened = terms.ok() ? Status() : terms.status();
+  if (opened.ok() && hall.membership().rank == 0) opened = hall.listen(*terms, surroundings, settings, invitation);
   Status agreed = alone ? Status() : invite(invitation, comm);
-  if (agreed.ok() && opened.ok()) opened = hall.enter(terms, surroundings, settings, invitation);
+  if (agreed.ok() && opened.ok()) opened = hall.enter(*terms, surroundings, settings, invitation);
   if (agreed.ok() && !alone) agreed = agree(opened, hall.membership(), comm);
   if (opened.ok() && agreed.ok()) return {};
   hall.close();  // on all ranks, so that all open it with the next call
@@ -132,12 +143,18 @@ void fill(isthmusGroupInfo_t& info, const Hall& hall, unsigned long long epoch) 
   info.receivedBytes = made.received_bytes;
 }
 
-Status mean(Library& library, const Vectors& vectors, double weight, ncclComm_t comm, const isthmusGroupConfig_t* config,
+/// What `config` asks of so many ranks.
+Result<GroupTerms> terms_for(const isthmusGroupConfig_t* config, uint32_t ranks) {
+  ISTHMUS_ASSIGN(GroupTerms terms, terms_of(config));
+  if (ranks > federated::kMaxContributors)
+    return invalid_argument(fmt::format("{} ranks: {} are the most", ranks, federated::kMaxContributors));
+  if (terms.quorum > ranks) return invalid_argument(fmt::format("a quorum of {} is more than the {} ranks", terms.quorum, ranks));
+  ISTHMUS_TRY(federated::check(terms.options.rules, ranks));
+  return terms;
+}
+
+Status mean(Library& library, const Vectors& vectors, int type, double weight, ncclComm_t comm, const isthmusGroupConfig_t* config,
             isthmusGroupInfo_t* info) {
-  ISTHMUS_ASSIGN(const GroupTerms terms, terms_of(config));
-  if (info != nullptr && (info->size != sizeof(isthmusGroupInfo_t) || info->magic != ISTHMUS_MAGIC || info->version == 0)) {
-    return invalid_argument("the info was not begun with ISTHMUS_GROUP_INFO_INITIALIZER, or comes from another header");
-  }
   std::shared_ptr<Hall> hall;
   Settings settings;
   std::optional<bootstrap::Surroundings> surroundings;
@@ -148,13 +165,14 @@ Status mean(Library& library, const Vectors& vectors, double weight, ncclComm_t 
     surroundings.emplace(found);
     settings = lock->settings();
   }
-  const auto ranks = static_cast<uint32_t>(hall->membership().ranks);
-  if (ranks > federated::kMaxContributors)
-    return invalid_argument(fmt::format("{} ranks: {} are the most", ranks, federated::kMaxContributors));
-  if (terms.quorum > ranks) return invalid_argument(fmt::format("a quorum of {} is more than the {} ranks", terms.quorum, ranks));
-  ISTHMUS_TRY(federated::check(terms.options.rules, ranks));
   const std::lock_guard guard(hall->mutex());
-  if (!hall->open_for(terms)) ISTHMUS_TRY(open(*hall, terms, *surroundings, settings, comm));
+  Result<GroupTerms> terms = terms_for(config, static_cast<uint32_t>(hall->membership().ranks));
+  if (const Status checked = check(vectors, type, info); !checked.ok()) terms = checked;
+  if (!terms.ok() && hall->is_open()) {
+    hall->sit_out();
+    return terms.status();
+  }
+  if (!hall->is_open() || !hall->open_for(*terms)) ISTHMUS_TRY(open(*hall, terms, *surroundings, settings, comm));
   std::vector<float> x = as_floats(vectors);
   ISTHMUS_TRY(hall->sum(x, weight, config->epoch));
   store(x, vectors);
@@ -176,8 +194,9 @@ ncclResult_t isthmusGroupAllReduce(const void* sendbuff, void* recvbuff, size_t 
   return entry([&](Library& library) -> Status {
     const char* const name = "isthmusGroupAllReduce";
     const isthmus::api::Vectors vectors{.in = sendbuff, .out = recvbuff, .count = count, .type = static_cast<isthmus::DataType>(datatype)};
-    if (Status checked = isthmus::api::check(vectors, datatype, stream); !checked.ok()) return checked.with_context(name);
-    return isthmus::api::mean(library, vectors, weight, comm, config, info).with_context(name);
+    Status made = isthmus::api::check_caller(stream);
+    if (made.ok()) made = isthmus::api::mean(library, vectors, datatype, weight, comm, config, info);
+    return made.with_context(name);
   });
 }
 

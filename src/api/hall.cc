@@ -145,8 +145,15 @@ Status Hall::enter(const GroupTerms& terms, const bootstrap::Surroundings& surro
   return {};
 }
 
+void Hall::sit_out() {
+  if (contributor_) contributor_->leave();
+}
+
 Status Hall::sum(std::span<float> x, double weight, uint64_t epoch) {
-  ISTHMUS_TRY(member_->begin(x, weight, *thc_, kChunkElements, random_bytes));
+  if (Status refused = member_->begin(x, weight, *thc_, kChunkElements, random_bytes); !refused.ok()) {
+    sit_out();
+    return refused;
+  }
   const TimeNs began_at = federated::clock_now();
   contributor_->set_epoch(epoch);
   epsilon_ = 0;

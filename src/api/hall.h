@@ -48,7 +48,8 @@ class Hall {
 
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
   [[nodiscard]] const comm::Membership& membership() const { return membership_; }
-  [[nodiscard]] bool open_for(const GroupTerms& terms) const { return contributor_ != nullptr && terms_.same_as(terms); }
+  [[nodiscard]] bool is_open() const { return contributor_ != nullptr; }
+  [[nodiscard]] bool open_for(const GroupTerms& terms) const { return is_open() && terms_.same_as(terms); }
 
   /// At rank 0: opens the aggregator, and says where it is.
   Status listen(const GroupTerms& terms, const bootstrap::Surroundings& surroundings, const Settings& settings, Invitation& invitation);
@@ -57,6 +58,8 @@ class Hall {
                const Invitation& invitation);
   void close();
 
+  /// This rank takes no part in the sum that others make now: they do not wait for it, and with its next call it comes again.
+  void sit_out();
   /// One sum; `x` becomes the mean.
   Status sum(std::span<float> x, double weight, uint64_t epoch);
   [[nodiscard]] const federated::Contributed& result() const { return contributor_->result(); }

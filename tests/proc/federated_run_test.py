@@ -244,6 +244,18 @@ class Run(unittest.TestCase):
             coordinator.kill(signal.SIGTERM)
             self.assertEqual(coordinator.end(), 143)
 
+    def test_members_can_be_stopped_while_they_train(self) -> None:
+        self.lead(2, *LONG, "--clients", "20", "--samples", "5000", "--epochs", "10000", "--deadline", "100s")
+        members = [self.member(number) for number in range(2)]
+        for one in members:
+            one.wait_until(lambda each: each.lines)
+        time.sleep(2)
+        for one, number, code in zip(members, (signal.SIGTERM, signal.SIGINT), (143, 130)):
+            asked_at = time.monotonic()
+            one.kill(number)
+            self.assertEqual(one.end(), code, one.news)
+            self.assertLess(time.monotonic() - asked_at, 10)
+
     def test_too_few_members(self) -> None:
         coordinator = self.lead(3, "--wait", "1s", "--quorum", "0.6")
         one = self.member(1)

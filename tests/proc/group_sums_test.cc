@@ -168,6 +168,44 @@ TEST(GroupSums, OpenOnAllRanksOrOnNone) {
   for (const Ending& ending : run_team(team)) EXPECT_EQ(ending.result, ncclSuccess) << ending.words();
 }
 
+/// A call like the others' but that something is wrong with it.
+enum class Wrong { nothing, quorum, buffer, weight };
+
+ncclResult_t call_with(Wrong wrong, ncclComm_t comm, isthmusGroupInfo_t& info) {
+  isthmusGroupConfig_t config = config_of(false, static_cast<unsigned>(20000 * kPatience), 2);
+  if (wrong == Wrong::quorum) config.quorum = 9;
+  std::vector<float> x(kCount, 1.0F);
+  return isthmusGroupAllReduce(wrong == Wrong::buffer ? nullptr : x.data(), x.data(), kCount, ncclFloat32,
+                               wrong == Wrong::weight ? std::nan("") : 1.0, comm, &config, &info, nullptr);
+}
+
+/// Rank 1 makes a wrong call, with which nothing could be opened yet or afterwards; sums that follow have everybody.
+void err_once(int32_t rank, ncclComm_t comm, Ending& ending) {
+  isthmusGroupInfo_t info = ISTHMUS_GROUP_INFO_INITIALIZER;
+  const int64_t began = moment_us();
+  for (const Wrong wrong : {Wrong::quorum, Wrong::buffer}) {
+    const ncclResult_t result = call_with(rank == 1 ? wrong : Wrong::nothing, comm, info);
+    if (result != (rank == 1 ? ncclInvalidArgument : ncclRemoteError)) return note(ending, ncclInternalError, "nothing can be opened");
+  }
+  for (const Wrong wrong : {Wrong::nothing, Wrong::weight, Wrong::quorum, Wrong::buffer, Wrong::nothing}) {
+    const bool refused = rank == 1 && wrong != Wrong::nothing;
+    if (call_with(refused ? wrong : Wrong::nothing, comm, info) != (refused ? ncclInvalidArgument : ncclSuccess))
+      return note(ending, ncclInternalError);
+    const unsigned long long expected = wrong == Wrong::nothing ? 7 : 5;
+    if (!refused && info.ranks[0] != expected) return note(ending, ncclInternalError, "another round's mean");
+    int step = 1;
+    if (ncclAllReduce(&step, &step, 1, ncclInt32, ncclSum, comm, nullptr) != ncclSuccess) return note(ending, ncclInternalError);
+  }
+  const bool in_time = moment_us() - began < int64_t{10'000'000} * kPatience;
+  note(ending, in_time ? ncclSuccess : ncclInternalError, in_time ? "" : "held up until the deadline");
+}
+
+TEST(GroupSums, GoOnWithoutWhoMakesAWrongCall) {
+  Team team{.ranks = 3, .body = err_once};
+  team.limit_ms = 60000;
+  for (const Ending& ending : run_team(team)) EXPECT_EQ(ending.result, ncclSuccess) << ending.words();
+}
+
 TEST(GroupSums, RefuseOldEpochs) {
   Team team{.ranks = 3, .body = [](int32_t rank, ncclComm_t comm, Ending& ending) {
               isthmusGroupConfig_t config = config_of(false, 6000, 2);

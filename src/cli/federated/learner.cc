@@ -125,10 +125,10 @@ Model first_model(ModelKind kind, uint64_t seed) {
   return model;
 }
 
-void train(Model& model, const Samples& samples, const TrainRules& rules, CounterRng& random) {
+void train(Model& model, const Samples& samples, const TrainRules& rules, CounterRng& random, const std::function<bool()>& goes_on) {
   const auto size = static_cast<uint32_t>(samples.size());
   Model step(model.size());
-  for (uint32_t epoch = 0; epoch < rules.epochs; ++epoch) {
+  for (uint32_t epoch = 0; epoch < rules.epochs && (!goes_on || goes_on()); ++epoch) {
     const std::vector<uint32_t> order = federated::choose(random, size, size);
     for (uint32_t first = 0; first < size; first += rules.batch) {
       const uint32_t last = std::min(size, first + rules.batch);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -47,8 +48,8 @@ struct TrainRules {
   uint32_t batch = 10, epochs = 2;
 };
 
-/// Steps on shuffled batches, in place.
-void train(Model& model, const Samples& samples, const TrainRules& rules, CounterRng& random);
+/// Steps on shuffled batches, in place. `goes_on` is asked before every epoch; where it says no the rest is left out.
+void train(Model& model, const Samples& samples, const TrainRules& rules, CounterRng& random, const std::function<bool()>& goes_on = {});
 /// Mean cross entropy.
 double loss_of(const Model& model, const Samples& samples);
 double accuracy_of(const Model& model, const Samples& samples);

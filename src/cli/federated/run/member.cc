@@ -30,7 +30,7 @@ class Member {
     for (;;) {
       const Status lost = serve();
       if (sums_) sums_->leave();
-      const int signal = link_.signal() != 0 ? link_.signal() : sums_ ? sums_->signal() : 0;
+      const int signal = stopped_ != 0 ? stopped_ : link_.signal() != 0 ? link_.signal() : sums_ ? sums_->signal() : 0;
       if (signal != 0) {
         link_.leave();
         return 128 + signal;
@@ -105,7 +105,12 @@ class Member {
 
   Status on_plan(const RunPlan& plan) {
     ISTHMUS_TRY(work_->follow(plan));
-    const std::vector<MemberWork::Update> updates = work_->train(plan);
+    const auto goes_on = [this] {
+      if (stopped_ == 0) stopped_ = pending_signal(signals_);
+      return stopped_ == 0;
+    };
+    const std::vector<MemberWork::Update> updates = work_->train(plan, goes_on);
+    if (!goes_on()) return remote_error("it was stopped");
     std::vector<MemberSums::Made> made = sums_->make(plan.round, updates, signals_);
     RunResult result{.round = plan.round, .parts = {}};
     record_.epoch = plan.epoch;
@@ -144,6 +149,7 @@ class Member {
   std::optional<MemberSums> sums_;
   MemberRecord record_;
   TimeNs began_at_ = 0;
+  int stopped_ = 0;  ///< by this signal, in training
   bool joined_ = false, introduced_ = false, ended_ = false;
   Status why_;
 };

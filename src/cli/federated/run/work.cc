@@ -75,7 +75,7 @@ Status MemberWork::follow(const RunPlan& plan) {
   return {};
 }
 
-std::vector<MemberWork::Update> MemberWork::train(const RunPlan& plan) const {
+std::vector<MemberWork::Update> MemberWork::train(const RunPlan& plan, const std::function<bool()>& goes_on) const {
   std::vector<Update> updates;
   for (const RunPlan::Part& part : plan.parts) {
     Update update{.cluster = part.cluster, .sum = part.sum, .vector = {}};
@@ -85,7 +85,7 @@ std::vector<MemberWork::Update> MemberWork::train(const RunPlan& plan) const {
       if (clusters_[own] != part.cluster || data_[own] == nullptr) continue;
       Model trained = from;
       CounterRng random = federated::draws(terms_.seed, federated::Stream::training, uint64_t{plan.round} << 24 | (first_ + own));
-      cli::train(trained, *data_[own], terms_.train, random);
+      cli::train(trained, *data_[own], terms_.train, random, goes_on);
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += double{trained[i]} - double{from[i]};
       ++update.clients;
       update.weight += static_cast<double>(data_[own]->size());

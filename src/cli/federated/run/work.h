@@ -3,6 +3,7 @@
 // Fails on a plan that it cannot follow.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,8 +31,8 @@ class MemberWork {
   Result<RunReports> look(const RunCall& call);
   /// The plan of the round that look() was for: its reports have arrived. remote_error: it does not fit.
   Status follow(const RunPlan& plan);
-  /// Trains each cluster's model on the data of those of its clients who are in it.
-  std::vector<Update> train(const RunPlan& plan) const;
+  /// Trains each cluster's model on the data of those of its clients who are in it; `goes_on` as for cli::train.
+  std::vector<Update> train(const RunPlan& plan, const std::function<bool()>& goes_on = {}) const;
   /// The cluster's mean update; the same model on all members.
   void add(const Update& update, std::span<const float> mean);
   /// There is none: until there is, this member's own model serves its clients.
