@@ -245,7 +245,7 @@ class Run(unittest.TestCase):
             self.assertEqual(coordinator.end(), 143)
 
     def test_members_can_be_stopped_while_they_train(self) -> None:
-        self.lead(2, *LONG, "--clients", "20", "--samples", "5000", "--epochs", "10000", "--deadline", "100s")
+        self.lead(2, *LONG, "--clients", "20", "--samples", "5000", "--epochs", "1000", "--deadline", "100s")
         members = [self.member(number) for number in range(2)]
         for one in members:
             one.wait_until(lambda each: each.lines)
