@@ -14,6 +14,7 @@
 
 namespace isthmus::collectives {
 
+using plan::Across;
 using plan::Builder;
 using plan::Chunk;
 using plan::Group;

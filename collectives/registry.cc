@@ -112,7 +112,8 @@ std::string ranks_words(const plan::Needs& needs) {
 std::string tunables_words(std::span<const plan::Tunable> tunables) {
   std::string words;
   for (const plan::Tunable& tunable : tunables) {
-    words += fmt::format("{}{} {}-{}", words.empty() ? "" : ", ", tunable.name, tunable.min, tunable.max);
+    words += fmt::format("{}{}", words.empty() ? "" : ", ", tunable.name);
+    if (tunable.name != "across") words += fmt::format(" {}-{}", tunable.min, tunable.max);  // its values have rows of their own
   }
   return words.empty() ? "none" : words;
 }
@@ -137,7 +138,11 @@ against the plans themselves for many rank counts.
 *Steps* is the number of messages on the longest chain of messages that wait for each other. *Bytes* is what a rank sends, on average over
 the ranks; rooted trees load their root more. P: ranks. N: bytes of the larger of the two buffers. lg: logarithm to base 2. K: the largest
 power of two that is not above P. F: 0 if P is a power of two, else 1. hierarchy: for M sites of equally many ranks each, M from 2 on and
-fewer than P.
+fewer than P; L and G: as K and F, of M.
+
+*across* is how those who speak for sites exchange: direct, unless it says otherwise. direct: everybody with everybody, of an allreduce each
+adds up a part; ring: each site with two others; one_shot: whole sums in one step, for small buffers and sites that are far away;
+recursive_doubling: whole sums between pairs.
 
 )";
 
@@ -155,7 +160,8 @@ hierarchy: for M from 2 to 8, and V = W(P/M).
 constexpr std::string_view kLegend = R"(
 steps: messages on the longest chain of messages that wait for each other; bytes: what a rank sends, on average over the ranks.
 P: ranks. N: bytes of the larger buffer. lg: logarithm to base 2. K: the largest power of two not above P. F: 0 if P is one, else 1.
-M: sites, of equally many ranks each.
+M: sites, of equally many ranks each. L and G: as K and F, of M. across: how those who speak for sites exchange; direct where
+nothing is said.
 )";
 
 constexpr std::string_view kLegendCompressed = R"(
@@ -173,6 +179,14 @@ std::vector<Row> table_of(Algorithms list, bool codecs) {
     table.push_back({std::string(name_of(algorithm->collective)), std::string(algorithm->name),
                      std::string(codecs_words(algorithm->needs.coding)), ranks_words(algorithm->needs), tunables_words(algorithm->tunables),
                      std::string(algorithm->steps_formula), std::string(algorithm->bytes_formula)});
+    for (const plan::Variant& variant : algorithm->variants) {
+      Row row = table.back();
+      row[1] = fmt::format("{}, across {}", algorithm->name, name_of(variant.across));
+      row[4] = "";
+      row[5] = variant.steps_formula;
+      row[6] = variant.bytes_formula;
+      table.push_back(std::move(row));
+    }
   }
   if (!codecs) {
     for (Row& row : table) row.erase(row.begin() + 2);

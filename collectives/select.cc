@@ -38,6 +38,10 @@ bool allows_segments(const plan::Algorithm& algorithm, uint32_t segments) {
 
 bool allows_leaders(const plan::Algorithm& algorithm, uint32_t leaders) { return leaders == 0 || allows(algorithm, "leaders", leaders); }
 
+bool allows_across(const plan::Algorithm& algorithm, plan::Across across) {
+  return across == plan::Across::direct || allows(algorithm, "across", static_cast<uint32_t>(across));
+}
+
 namespace {
 
 /// More than this, and everybody with everybody is too many messages.
@@ -89,22 +93,35 @@ Result<const plan::Algorithm*> require(Collective collective, std::string_view n
   return invalid_argument(fmt::format("{} has no algorithm \"{}\"; it has {}", name_of(collective), name, names));
 }
 
-Status check_tunables(const plan::Algorithm& algorithm, uint32_t segments, uint32_t leaders) {
-  if (allows_segments(algorithm, segments) && allows_leaders(algorithm, leaders)) return {};
-  const std::string what =
-      allows_segments(algorithm, segments) ? fmt::format("with {} leaders", leaders) : fmt::format("in {} segments", segments);
+Status check_tunables(const Choice& choice) {
+  const plan::Algorithm& algorithm = *choice.algorithm;
+  std::string what;
+  if (!allows_across(algorithm, choice.across)) what = fmt::format("across sites by {}", name_of(choice.across));
+  if (!allows_leaders(algorithm, choice.leaders)) what = fmt::format("with {} leaders", choice.leaders);
+  if (!allows_segments(algorithm, choice.segments)) what = fmt::format("in {} segments", choice.segments);
+  if (what.empty()) return {};
   return invalid_argument(fmt::format("{} {} does not run {}; docs/algorithms.md has each algorithm's range", name_of(algorithm.collective),
                                       algorithm.name, what));
 }
 
-/// What the user writes: "[collective:]name[/segments[/leaders]]".
+/// What the user writes: "[collective:]name[/segments[/leaders[/across]]]".
 struct Wish {
   std::string_view collective, name;
   std::optional<uint32_t> segments;
   uint32_t leaders = 0;
+  plan::Across across = plan::Across::direct;
 };
 
-Choice choice_of(const plan::Algorithm& algorithm, const Wish& wish) { return {&algorithm, wish.segments.value_or(1), wish.leaders}; }
+Choice choice_of(const plan::Algorithm& algorithm, const Wish& wish) {
+  return {&algorithm, wish.segments.value_or(1), wish.leaders, wish.across};
+}
+
+/// Takes what is before the next slash off a word.
+std::string_view next_part(std::string_view& word) {
+  const std::string_view part = word.substr(0, word.find('/'));
+  word.remove_prefix(std::min(part.size() + 1, word.size()));
+  return part;
+}
 
 Result<Wish> parse_wish(std::string_view word) {
   Wish wish;
@@ -112,17 +129,23 @@ Result<Wish> parse_wish(std::string_view word) {
     wish.collective = word.substr(0, colon);
     word.remove_prefix(colon + 1);
   }
-  wish.name = word.substr(0, word.find('/'));
-  if (wish.name.size() == word.size()) return wish;
-  word.remove_prefix(wish.name.size() + 1);
-  const size_t slash = word.find('/');
-  const auto segments = parse_unsigned(word.substr(0, slash), UINT32_MAX);
-  if (!segments.ok()) return segments.status().with_context(fmt::format("segments of {}", wish.name));
-  wish.segments = static_cast<uint32_t>(*segments);
-  if (slash == std::string_view::npos) return wish;
-  const auto leaders = parse_unsigned(word.substr(slash + 1), UINT32_MAX);
-  if (!leaders.ok()) return leaders.status().with_context(fmt::format("leaders of {}", wish.name));
-  wish.leaders = static_cast<uint32_t>(*leaders);
+  const auto slashes = std::count(word.begin(), word.end(), '/');
+  wish.name = next_part(word);
+  if (slashes > 0) {
+    const auto segments = parse_unsigned(next_part(word), UINT32_MAX);
+    if (!segments.ok()) return segments.status().with_context(fmt::format("segments of {}", wish.name));
+    wish.segments = static_cast<uint32_t>(*segments);
+  }
+  if (slashes > 1) {
+    const auto leaders = parse_unsigned(next_part(word), UINT32_MAX);
+    if (!leaders.ok()) return leaders.status().with_context(fmt::format("leaders of {}", wish.name));
+    wish.leaders = static_cast<uint32_t>(*leaders);
+  }
+  if (slashes > 2) {
+    const auto across = plan::parse_across(word);
+    if (!across.ok()) return across.status().with_context(wish.name);
+    wish.across = *across;
+  }
   return wish;
 }
 
@@ -142,8 +165,7 @@ Status Selector::force(std::string_view word) {
   const std::optional<Collective> collective = collective_of(wish.collective);
   if (collective) {
     ISTHMUS_ASSIGN(const plan::Algorithm* algorithm, require(*collective, wish.name));
-    const Choice& choice = forced_[static_cast<size_t>(*collective)] = choice_of(*algorithm, wish);
-    return check_tunables(*algorithm, choice.segments, choice.leaders);
+    return check_tunables(forced_[static_cast<size_t>(*collective)] = choice_of(*algorithm, wish));
   }
   if (!wish.collective.empty()) {
     return invalid_argument(fmt::format("there is no collective \"{}\"; there are {}", wish.collective, all_names()));
@@ -152,7 +174,7 @@ Status Selector::force(std::string_view word) {
   for (const plan::Algorithm* algorithm : registry()) {
     if (algorithm->name != wish.name) continue;
     const Choice choice = choice_of(*algorithm, wish);
-    ISTHMUS_TRY(check_tunables(*algorithm, choice.segments, choice.leaders));
+    ISTHMUS_TRY(check_tunables(choice));
     forced_[static_cast<size_t>(algorithm->collective)] = choice;
     found = true;
   }
@@ -166,7 +188,7 @@ Status Selector::add_rules(std::string_view text, std::string_view origin) {
   for (plan::Rule& rule : *parsed) {
     const auto algorithm = require(rule.collective, rule.algorithm);
     if (!algorithm.ok()) return algorithm.status().with_context(origin);
-    ISTHMUS_TRY(check_tunables(**algorithm, rule.segments, rule.leaders).with_context(origin));
+    ISTHMUS_TRY(check_tunables({*algorithm, rule.segments, rule.leaders, rule.across}).with_context(origin));
     rules_.push_back({std::move(rule), *algorithm});
   }
   return {};
@@ -211,7 +233,7 @@ Choices Selector::narrow(plan::Reach reach, int32_t ranks, std::span<const int32
     const bool matches = rule.reach == reach && ranks >= rule.min_ranks && ranks <= rule.max_ranks && serves(*algorithm, ranks);
     if (!matches) return;
     choices.ranges_[static_cast<size_t>(rule.collective)].push_back(
-        {{algorithm, rule.segments, rule.leaders}, origin, rule.min_bytes, rule.max_bytes});
+        {{algorithm, rule.segments, rule.leaders, rule.across}, origin, rule.min_bytes, rule.max_bytes});
   };
   const auto built_in = rules_.begin() + static_cast<std::ptrdiff_t>(users_rules_);
   std::for_each(rules_.begin(), built_in, add);
@@ -298,7 +320,7 @@ Status apply(const Wish& wish, Collective collective, const codec::Codec& codec,
     const bool other = !wish.collective.empty() && name_of(algorithm->collective) != wish.collective;
     if (algorithm->name != wish.name || other) continue;
     known = true;
-    ISTHMUS_TRY(check_tunables(*algorithm, wish.segments.value_or(1), wish.leaders));
+    ISTHMUS_TRY(check_tunables(choice_of(*algorithm, wish)));
     if (algorithm->collective != collective) continue;
     found = true;
     forced.algorithm = algorithm;

@@ -21,6 +21,7 @@ struct Choice {
   const plan::Algorithm* algorithm = nullptr;
   uint32_t segments = 1;
   uint32_t leaders = 0;  ///< of each site; 0: as many as the smallest has
+  plan::Across across = plan::Across::direct;
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
@@ -63,7 +64,8 @@ class Choices {
 class Selector {
  public:
   /// `forced` is Settings::algorithm: "ring" for every collective that has it, or a list such as "allreduce:ring/8,broadcast:binomial"
-  /// (after the slash: segments, after another: leaders); "" forces nothing. `rules` is the text of the user's rule table, "" for none.
+  /// (after the slash: segments, then leaders, then plan::Across by name: "hierarchy/4/0/ring"); "" forces nothing. `rules` is the text of
+  /// the user's rule table, "" for none.
   static Result<Selector> make(std::string_view forced, std::string_view rules = {});
 
   /// What concerns a communicator of `ranks` ranks that are `reach` apart. `sites` as in plan::Shape. `planned` goes before the built-in
@@ -96,8 +98,9 @@ Result<Choice> choose_compressed(Collective collective, const codec::Codec& code
 /// The built-in rule table, as text that plan::parse_rules reads. Written by perf/tune.
 std::string_view default_rules();
 
-/// Whether the number is in the range that the algorithm's tunable allows (1 segment, and 0 leaders, always are).
+/// Whether it is in the range that the algorithm's tunable allows (1 segment, 0 leaders and directly across always are).
 bool allows_segments(const plan::Algorithm& algorithm, uint32_t segments);
 bool allows_leaders(const plan::Algorithm& algorithm, uint32_t leaders);
+bool allows_across(const plan::Algorithm& algorithm, plan::Across across);
 
 }  // namespace isthmus::collectives

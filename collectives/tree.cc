@@ -199,6 +199,46 @@ void tell_down(Builder& b, const Tree& tree, int32_t level, std::span<const Stre
   b.level(0);
 }
 
+namespace {
+
+/// The ways of streams around the widest sites, from the one `first` sites after the owner's on. Visits those that this rank's site takes
+/// part in, by how far they have come, so that two neighbours agree on the order of their messages.
+template <typename Visit>
+void around(Builder& b, const Tree& tree, std::span<const Stream> streams, int32_t first, const Visit& visit) {
+  const int32_t top = tree.top(), count = tree.own_children(top), own = tree.own_child(top);
+  const auto home = [&](const Stream& stream, int32_t site) {
+    return tree.home(top - 1, (site + count) % count, stream.key, stream.owner);
+  };
+  b.level(static_cast<uint8_t>(top - 1));
+  for (int32_t distance = first; distance < first + count; ++distance) {
+    for (const Stream& stream : streams) {
+      const int32_t from = (own - tree.node(top - 1, stream.owner) + count) % count;
+      if (stream.highest < top - 1 || from != distance % count) continue;
+      const int32_t before = distance == first ? -1 : home(stream, own - 1),
+                    after = distance + 1 == first + count ? -1 : home(stream, own + 1);
+      visit(stream, before, after);
+    }
+  }
+  b.level(0);
+}
+
+}  // namespace
+
+void add_around(Builder& b, const Tree& tree, std::span<const Stream> streams) {
+  around(b, tree, streams, 1, [&](const Stream& stream, int32_t before, int32_t after) {
+    const Chunk held = held_of(b, stream);
+    if (before >= 0) b.recv_reduce(before, stream.to, held);
+    if (after >= 0) b.send(after, before >= 0 ? stream.to : held);
+  });
+}
+
+void tell_around(Builder& b, const Tree& tree, std::span<const Stream> streams) {
+  around(b, tree, streams, 0, [&](const Stream& stream, int32_t before, int32_t after) {
+    if (before >= 0) b.recv(before, stream.to);
+    if (after >= 0) b.send(after, before >= 0 ? stream.to : stream.from);
+  });
+}
+
 std::vector<Stream> segment_of(std::span<const Stream> streams, uint32_t segment) {
   std::vector<Stream> result(streams.begin(), streams.end());
   for (Stream& stream : result) {

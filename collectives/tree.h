@@ -83,6 +83,11 @@ void add_up(Builder& b, const Tree& tree, int32_t level, std::span<const Stream>
 /// The way back: homes of a node's children get it from the node's. The owner has it in `from`, everybody else in `to`.
 void tell_down(Builder& b, const Tree& tree, int32_t level, std::span<const Stream> streams);
 
+/// The same between the widest sites, each of which hears from the one before it and speaks to the next: sums go around to the owner, whose
+/// site's comes last, and what the owner has goes around from there.
+void add_around(Builder& b, const Tree& tree, std::span<const Stream> streams);
+void tell_around(Builder& b, const Tree& tree, std::span<const Stream> streams);
+
 /// The streams' cells of one segment.
 std::vector<Stream> segment_of(std::span<const Stream> streams, uint32_t segment);
 

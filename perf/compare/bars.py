@@ -107,6 +107,9 @@ def planned_job(place: Place, setting: Setting) -> Iterator[Planned]:
 
 def choice_text(one: dict) -> str:
     leaders = one.get("leaders", 0)
+    across = one.get("across", "direct")
+    if across != "direct":
+        return f"{one['algorithm']}/{one['segments']}/{leaders}/{across}"
     if leaders > 0:
         return f"{one['algorithm']}/{one['segments']}/{leaders}"
     return one["algorithm"] if one["segments"] == 1 else f"{one['algorithm']}/{one['segments']}"

@@ -235,11 +235,12 @@ constexpr std::array kDefinitions = {
     SettingDefinition{"ISTHMUS_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", "AF_INET or AF_INET6. Empty: both.", socket_family},
     SettingDefinition{"ISTHMUS_PORT_RANGE", "", "", "The ports to listen on, such as 4000-4100. Empty: any.", ports},
     SettingDefinition{"ISTHMUS_TCP_STREAMS", "", "1", "Connections to each rank of another host.", tcp_streams},
-    SettingDefinition{"ISTHMUS_ALGO", "NCCL_ALGO", "",
-                      "Algorithms by name, such as allreduce:ring/8,broadcast:binomial (/8: in 8 segments; hierarchy/8/2: with 2 leaders "
-                      "at each site); a name alone is for every collective that "
-                      "has it; the last word on a collective counts. Empty: by rules. Of NCCL_ALGO, ring and tree are translated.",
-                      algorithm, nccl_algorithm},
+    SettingDefinition{
+        "ISTHMUS_ALGO", "NCCL_ALGO", "",
+        "Algorithms by name, such as allreduce:ring/8,broadcast:binomial (/8: in 8 segments; hierarchy/8/2: with 2 leaders "
+        "at each site; hierarchy/8/0/ring: with as many as can be, and a ring between sites); a name alone is for every collective that "
+        "has it; the last word on a collective counts. Empty: by rules. Of NCCL_ALGO, ring and tree are translated.",
+        algorithm, nccl_algorithm},
     SettingDefinition{"ISTHMUS_RULES_FILE", "", "", "A rule table (which algorithm for which size) that goes before the built-in one.",
                       any_text<&Settings::rules_file>},
     SettingDefinition{

@@ -53,6 +53,11 @@ void add_rows(Json& rows, collectives::Algorithms list) {
                 {"tunables", Json::array()}};
     for (const plan::Tunable& tunable : algorithm->tunables) {
       row["tunables"].push_back({{"name", tunable.name}, {"min", tunable.min}, {"max", tunable.max}});
+      if (tunable.name != "across") continue;
+      for (uint32_t at = tunable.min; at <= tunable.max; ++at) row["tunables"].back()["names"].push_back(plan::kAcrossNames[at]);
+    }
+    for (const plan::Variant& variant : algorithm->variants) {
+      row["variants"].push_back({{"across", name_of(variant.across)}, {"steps", variant.steps_formula}, {"bytes", variant.bytes_formula}});
     }
     rows.push_back(std::move(row));
   }

@@ -11,15 +11,17 @@
 #include "cli/planner/inputs.h"
 #include "codec/named.h"
 #include "collectives/registry.h"
+#include "collectives/select.h"
 #include "plan/builder.h"
 #include "plan/cost.h"
 #include "plan/print.h"
+#include "plan/rules.h"
 
 namespace isthmus::cli {
 namespace {
 
 struct PlanWords {
-  std::string algorithm, op = "sum", format = "text", codec = "none";
+  std::string algorithm, op = "sum", format = "text", codec = "none", across = "direct";
   int32_t ranks = 2;
   std::optional<int32_t> rank;
   int32_t root = 0, sites = 1;
@@ -88,6 +90,11 @@ Result<std::vector<plan::Plan>> build_world(const PlanWords& words, const topolo
   if (is_rooted(algorithm->collective) && words.root >= words.ranks) {
     return invalid_argument(fmt::format("--root {}: there are only ranks 0 to {}", words.root, words.ranks - 1));
   }
+  ISTHMUS_ASSIGN(const plan::Across across, plan::parse_across(words.across));
+  if (!collectives::allows_across(*algorithm, across)) {
+    return invalid_argument(fmt::format("--across {}: {} {} does not run so; 'isthmus algorithms' says which tunables there are",
+                                        words.across, name_of(algorithm->collective), algorithm->name));
+  }
   const std::vector<int32_t> sites = sites_of(words, scene);
   std::vector<plan::Plan> world;
   for (int32_t rank = 0; rank < words.ranks; ++rank) {
@@ -99,7 +106,8 @@ Result<std::vector<plan::Plan>> build_world(const PlanWords& words, const topolo
                                .segments = words.segments,
                                .codec = named->codec,
                                .sites = sites,
-                               .leaders = words.leaders};
+                               .leaders = words.leaders,
+                               .across = across};
     ISTHMUS_ASSIGN(world.emplace_back(), plan::build(*algorithm, shape));
   }
   return world;
@@ -159,6 +167,10 @@ void add_plan(CLI::App& app, Outcome& outcome) {
   command->add_option("--root", words->root, "Root, for broadcast and reduce")->check(CLI::Range(0, 4095))->capture_default_str();
   command->add_option("--op", words->op, "sum, prod, max, min or avg")->capture_default_str();
   command->add_option("--leaders", words->leaders, "Of each site, for hierarchies; 0: as many as the smallest has")->capture_default_str();
+  command
+      ->add_option("--across", words->across,
+                   "How those who speak for sites exchange, for hierarchies: direct, ring, one_shot or recursive_doubling")
+      ->capture_default_str();
   command->add_option("--segments", words->segments, "Pipeline segments, for algorithms that have them")->capture_default_str();
   command->add_option("--codec", words->codec, "none, or what a compressed algorithm sends: thc, bf16, int8, int4, thc:b=8...")
       ->capture_default_str();

@@ -299,7 +299,8 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
                           .map_in = request.op.scaled,
                           .segments = choice.segments,
                           .sites = membership_.divisions,
-                          .leaders = choice.leaders};
+                          .leaders = choice.leaders,
+                          .across = choice.across};
   const exec::PlanKey key{.algorithm = choice.algorithm,
                           .group = choice.algorithm->needs.by_site ? hash_bytes(std::as_bytes(std::span(membership_.divisions))) : 0,
                           .position = rank(),
@@ -307,6 +308,7 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
                           .root = root,
                           .segments = choice.segments,
                           .leaders = choice.leaders,
+                          .across = choice.across,
                           .op = shape.op,
                           .in_place = request.in_place,
                           .map_in = shape.map_in};
@@ -317,7 +319,8 @@ Status Communicator::plan_call(const Request& request, int32_t root, exec::Call&
                     .scaled = request.op.scaled,
                     .root = root,
                     .count = request.count};
-  call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).add(choice.leaders).value();
+  const uint64_t variant = (static_cast<uint64_t>(choice.across) << 32) | choice.leaders;
+  call.plan_tag = Hasher(kRegistryVersion).add(hash_text(choice.algorithm->name)).add(choice.segments).add(variant).value();
   call.kind_key = call.signature.kind_key(membership_.id, call.plan_tag);
   call.how = choice.algorithm->name;
   call.choices = choices_number_;

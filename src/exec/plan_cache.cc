@@ -14,7 +14,8 @@ size_t PlanCache::Hash::operator()(const PlanKey& key) const {
   Hasher hasher;
   hasher.add(reinterpret_cast<uintptr_t>(key.algorithm)).add(key.group);
   hasher.add((static_cast<uint64_t>(static_cast<uint32_t>(key.position)) << 32) | static_cast<uint32_t>(key.size));
-  hasher.add((static_cast<uint64_t>(static_cast<uint32_t>(key.root)) << 32) | key.segments).add(key.leaders);
+  hasher.add((static_cast<uint64_t>(static_cast<uint32_t>(key.root)) << 32) | key.segments)
+      .add((static_cast<uint64_t>(key.across) << 32) | key.leaders);
   hasher.add((static_cast<uint64_t>(key.op) << 2) | (key.in_place ? 2U : 0U) | (key.map_in ? 1U : 0U));
   hasher.add(reinterpret_cast<uintptr_t>(key.codec));
   return hasher.value();

@@ -23,6 +23,7 @@ struct PlanKey {
   int32_t root = -1;
   uint32_t segments = 1;
   uint32_t leaders = 0;
+  plan::Across across = plan::Across::direct;
   ReduceOp op = ReduceOp::sum;
   bool in_place = false;
   bool map_in = false;

@@ -3,6 +3,7 @@
 // plan. Defined in collectives/, listed once in collectives/registry.cc. emit() reports no errors: the builder holds the first.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -26,6 +27,16 @@ struct Group {
   [[nodiscard]] int32_t previous() const { return wrap(position - 1); }
 };
 
+/// How those who speak for the widest sites exchange, in hierarchies that list the tunable. Between two sites direct is one shot.
+enum class Across : uint8_t {
+  direct,              ///< everybody with everybody: the fewest bytes in the fewest steps
+  ring,                ///< each site with two others, as many bytes in as many steps as there are sites
+  one_shot,            ///< everybody sends all of its sum to everybody: one step, and most bytes
+  recursive_doubling,  ///< whole sums between pairs
+};
+inline constexpr std::array<std::string_view, 4> kAcrossNames = {"direct", "ring", "one_shot", "recursive_doubling"};
+constexpr std::string_view name_of(Across across) { return kAcrossNames[static_cast<size_t>(across)]; }
+
 /// What the plan is for. `root` is a position in the group (-1 where the collective has none).
 struct Shape {
   Collective collective = Collective::allreduce;
@@ -39,7 +50,8 @@ struct Shape {
   /// Who is close to whom: by position a number for each set of ranks that are close to each other; empty: one set. Then the same within
   /// those sets, for any number of levels: from the widest division (of regions, say) to the narrowest (of hosts).
   std::span<const int32_t> sites;
-  uint32_t leaders = 0;  ///< of each set, for algorithms that list the tunable; 0: as many as the smallest of the widest sets has
+  uint32_t leaders = 0;            ///< of each set, for algorithms that list the tunable; 0: as many as the smallest of the widest sets has
+  Across across = Across::direct;  ///< for algorithms that list the tunable
 };
 
 /// What an algorithm does with a codec.
@@ -59,8 +71,14 @@ struct Needs {
 };
 
 struct Tunable {
-  std::string_view name;  ///< "segments"
+  std::string_view name;  ///< "segments"; of "across" the numbers are those of Across
   uint32_t min, max;
+};
+
+/// The formulas of an algorithm that goes across another way than by default.
+struct Variant {
+  Across across;
+  std::string_view steps_formula, bytes_formula;
 };
 
 struct Algorithm {
@@ -71,6 +89,7 @@ struct Algorithm {
   std::string_view steps_formula;  ///< messages on the longest chain, for the generated table: "2(P-1)"
   std::string_view bytes_formula;  ///< bytes sent per rank, N = buffer bytes: "2N(P-1)/P"
   void (*emit)(const Shape&, Builder&);
+  std::span<const Variant> variants = {};
 };
 
 /// True if the algorithm serves that many ranks.

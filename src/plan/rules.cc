@@ -70,8 +70,12 @@ Status parse_word(std::string_view word, size_t index, Rule& rule) {
   const std::string_view name = word.substr(0, equals), value = word.substr(equals + 1);
   if (name == "ranks") return parse_range(value, rule.min_ranks, rule.max_ranks);
   if (name == "bytes") return parse_range(value, rule.min_bytes, rule.max_bytes);
+  if (name == "across") {
+    ISTHMUS_ASSIGN(rule.across, parse_across(value));
+    return {};
+  }
   if (name != "segments" && name != "leaders") {
-    return invalid_argument(fmt::format("\"{}\" is not one of ranks=, bytes=, segments=, leaders=", word));
+    return invalid_argument(fmt::format("\"{}\" is not one of ranks=, bytes=, segments=, leaders=, across=", word));
   }
   ISTHMUS_ASSIGN(const uint64_t number, parse_unsigned(value, UINT32_MAX));
   (name == "segments" ? rule.segments : rule.leaders) = static_cast<uint32_t>(number);
@@ -105,6 +109,11 @@ std::string range_words(std::string_view name, Number min, Number max, Number le
 
 std::string_view name_of(Reach reach) { return kReachNames[static_cast<size_t>(reach)]; }
 
+Result<Across> parse_across(std::string_view name) {
+  ISTHMUS_ASSIGN(const size_t index, index_of("way across sites", name, kAcrossNames));
+  return static_cast<Across>(index);
+}
+
 Result<RuleTable> parse_rules(std::string_view text) {
   RuleTable rules;
   size_t number = 0;
@@ -115,11 +124,12 @@ Result<RuleTable> parse_rules(std::string_view text) {
 std::string to_text(std::span<const Rule> rules) {
   std::string text;
   for (const Rule& rule : rules) {
-    text += fmt::format("{} {}{}{} {}{}{}\n", isthmus::name_of(rule.collective), name_of(rule.reach),
+    text += fmt::format("{} {}{}{} {}{}{}{}\n", isthmus::name_of(rule.collective), name_of(rule.reach),
                         range_words("ranks", rule.min_ranks, rule.max_ranks, 1),
                         range_words("bytes", rule.min_bytes, rule.max_bytes, uint64_t{0}), rule.algorithm,
                         rule.segments == 1 ? "" : fmt::format(" segments={}", rule.segments),
-                        rule.leaders == 0 ? "" : fmt::format(" leaders={}", rule.leaders));
+                        rule.leaders == 0 ? "" : fmt::format(" leaders={}", rule.leaders),
+                        rule.across == Across::direct ? "" : fmt::format(" across={}", name_of(rule.across)));
   }
   return text;
 }

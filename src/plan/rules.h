@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "plan/algorithm.h"
 
 namespace isthmus::plan {
 
@@ -26,9 +27,13 @@ struct Rule {
   std::string algorithm;
   uint32_t segments = 1;
   uint32_t leaders = 0;  ///< 0: not said
+  Across across = Across::direct;
 };
 
 using RuleTable = std::vector<Rule>;
+
+/// "ring", or an error that lists the names.
+Result<Across> parse_across(std::string_view name);
 
 /// One rule a line: "allreduce host ranks=2-4 bytes=0-16384 recursive_doubling segments=1"; '#' starts a comment.
 Result<RuleTable> parse_rules(std::string_view text);

@@ -44,7 +44,9 @@ void compare(const collectives::Choice& choice, uint64_t bytes, topology::Pricer
     fmt::print("{} {}: {}\n", name_of(algorithm.collective), algorithm.name, price.ok() ? "not walked" : price.status().text());
     return;
   }
-  Errors& errors = table[{algorithm.collective, std::string(algorithm.name)}];
+  const bool usual = choice.across == plan::Across::direct;
+  Errors& errors =
+      table[{algorithm.collective, fmt::format("{}{}{}", algorithm.name, usual ? "" : " ", usual ? "" : name_of(choice.across))}];
   const auto walked = static_cast<double>(std::max<TimeNs>(price->time_ns, 1));
   errors.relative.push_back(std::abs(static_cast<double>(price->bound_ns) - walked) / walked);
   // Rounding to whole nanoseconds happens at every step.
@@ -57,15 +59,18 @@ void compare(const topology::Scene& scene, uint64_t bytes, bool exact_only, Tabl
     if (algorithm->collective == Collective::barrier || !serves(*algorithm, scene.ranks())) continue;
     if (algorithm->needs.by_site && scene.layout().count(topology::Level::building) < 2) continue;
     if (exact_only && !is_exact(*algorithm, scene.ranks())) continue;
-    for (const uint32_t leaders : pricer.formulas().leaders(*algorithm)) compare({algorithm, 1, leaders}, bytes, pricer, table);
+    for (const uint32_t leaders : pricer.formulas().leaders(*algorithm)) {
+      for (const plan::Across across : pricer.formulas().ways_across(*algorithm))
+        compare({algorithm, 1, leaders, across}, bytes, pricer, table);
+    }
   }
 }
 
 void print(const char* title, Table& table) {
-  fmt::print("{}\n{:<16}{:<20}{:>7}{:>12}{:>10}{:>8}\n", title, "collective", "algorithm", "cases", "median err", "max err", "above");
+  fmt::print("{}\n{:<16}{:<30}{:>7}{:>12}{:>10}{:>8}\n", title, "collective", "algorithm", "cases", "median err", "max err", "above");
   for (auto& [key, errors] : table) {
     std::sort(errors.relative.begin(), errors.relative.end());
-    fmt::print("{:<16}{:<20}{:>7}{:>10.2f} %{:>8.2f} %{:>8}\n", name_of(key.first), key.second, errors.relative.size(),
+    fmt::print("{:<16}{:<30}{:>7}{:>10.2f} %{:>8.2f} %{:>8}\n", name_of(key.first), key.second, errors.relative.size(),
                100 * errors.relative[errors.relative.size() / 2], 100 * errors.relative.back(), errors.above);
   }
 }

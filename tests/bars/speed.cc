@@ -44,7 +44,7 @@ double median_ms(const char* layout) {
 bool planner_speed(const Options&) {
   bool reached = true;
   fmt::print("V8: planning five collectives at 24 sizes (bar: {} ms up to 8 ranks)\n{:<12}{:>12}\n", kMost_ms, "layout", "median ms");
-  for (const char* layout : {"2x2", "2x4", "2x4/cyclic", "3+5", "4x4", "2x32", "4x256", "4x1024"}) {
+  for (const char* layout : {"2x2", "2x4", "2x4/cyclic", "3+5", "4x2", "3+1+2+2", "4x4", "2x32", "4x256", "4x1024"}) {
     const double ms = median_ms(layout);
     const bool counts = topology::parse_layout(layout)->ranks() <= 8;
     fmt::print("{:<12}{:>12.1f}\n", layout, ms);

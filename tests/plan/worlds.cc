@@ -135,7 +135,19 @@ std::vector<uint32_t> leaders_of(const Algorithm& algorithm, int32_t ranks) {
   return {0, 1, 2};
 }
 
-/// Shapes like `shape` for every codec, number of leaders and way to distribute the ranks over sites.
+/// Ways across sites: all, and with a given number of leaders one other than the usual, in turn.
+std::vector<Across> ways_of(const Algorithm& algorithm, uint32_t leaders, size_t turn) {
+  const auto listed = [](const Tunable& tunable) { return tunable.name == "across"; };
+  const auto found = std::find_if(algorithm.tunables.begin(), algorithm.tunables.end(), listed);
+  std::vector<Across> ways = {Across::direct};
+  if (found == algorithm.tunables.end()) return ways;
+  for (uint32_t way = 1; way <= found->max; ++way) {
+    if (leaders == 0 || way == 1 + turn % found->max) ways.push_back(static_cast<Across>(way));
+  }
+  return ways;
+}
+
+/// Shapes like `shape` for every codec, number of leaders, way across and way to distribute the ranks over sites.
 void add_variants(const Algorithm& algorithm, Shape shape, std::vector<Shape>& shapes) {
   for (const codec::Codec* codec : codecs_of(algorithm, shape.group.size)) {
     shape.codec = codec;
@@ -147,7 +159,10 @@ void add_variants(const Algorithm& algorithm, Shape shape, std::vector<Shape>& s
       shape.sites = all_sites[at];
       for (const uint32_t leaders : all_leaders) {
         shape.leaders = leaders;
-        shapes.push_back(shape);
+        for (const Across across : ways_of(algorithm, leaders, at + leaders)) {
+          shape.across = across;
+          shapes.push_back(shape);
+        }
       }
       if (is_large(algorithm, shape.group.size)) break;
     }
@@ -223,9 +238,9 @@ std::string words(std::span<const int32_t> sites) {
 }  // namespace
 
 std::string describe(const Algorithm& algorithm, const Shape& shape) {
-  return fmt::format("{}/{} over {} ranks{}, {}{}, {} segments, {} leaders{}{}{}", isthmus::name_of(algorithm.collective), algorithm.name,
-                     shape.group.size, shape.in_place ? ", in place" : "", isthmus::name_of(shape.op),
-                     shape.map_in ? " of scaled input" : "", shape.segments, shape.leaders,
+  return fmt::format("{}/{} over {} ranks{}, {}{}, {} segments, {} leaders, {} across{}{}{}", isthmus::name_of(algorithm.collective),
+                     algorithm.name, shape.group.size, shape.in_place ? ", in place" : "", isthmus::name_of(shape.op),
+                     shape.map_in ? " of scaled input" : "", shape.segments, shape.leaders, name_of(shape.across),
                      shape.root >= 0 ? fmt::format(", root {}", shape.root) : "",
                      shape.codec != nullptr ? fmt::format(", codec {}", shape.codec->name) : "", words(shape.sites));
 }

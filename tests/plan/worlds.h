@@ -21,7 +21,8 @@ Result<std::vector<Plan>> build_world(const Algorithm& algorithm, Shape shape);
 std::vector<const Algorithm*> all_algorithms();
 
 /// Every shape in which the algorithm is proved at that many ranks: ops (sum, avg, scaled input), in place and
-/// out, segments, roots (all of them up to 16 ranks, a few beyond), codecs, sites. What they refer to lives as long as the program.
+/// out, segments, roots (all of them up to 16 ranks, a few beyond), codecs, sites, leaders, ways across. What they refer to lives as long
+/// as the program.
 std::vector<Shape> shapes_of(const Algorithm& algorithm, int32_t ranks);
 
 /// Bytes that leave a site when the plans of all ranks run with blocks of `count` elements of `element_bytes`. `levels_tell` becomes false

@@ -70,6 +70,14 @@ TEST(Tool, ShowsPlans) {
   EXPECT_EQ(exact.exit_code, 0) << exact.output;
   EXPECT_THAT(exact.output, HasSubstr("recv_reduce from   1 out[1..2) = out[1..2) sum message  #0  slot 3"));
   EXPECT_THAT(exact.output, HasSubstr("level 1"));
+  const Ended ring = tool({"plan", "show", "allreduce:hierarchy", "-n", "6", "--sites", "3", "--across", "ring", "--rank", "5"});
+  EXPECT_EQ(ring.exit_code, 0) << ring.output;
+  EXPECT_THAT(ring.output, HasSubstr("to     1 "));
+  EXPECT_THAT(ring.output, Not(HasSubstr("to     3 "))) << "the site before";
+  const Ended flat = tool({"plan", "show", "allreduce:ring", "--across", "ring"});
+  EXPECT_EQ(flat.exit_code, 2);
+  EXPECT_THAT(flat.output, HasSubstr("--across ring: allreduce ring does not run so"));
+  EXPECT_THAT(tool({"plan", "show", "allreduce:hierarchy", "--across", "star"}).output, HasSubstr("no way across sites; there are direct"));
   const Ended no_codec = tool({"plan", "show", "two_shot", "--codec", "thc"});
   EXPECT_EQ(no_codec.exit_code, 2);
   EXPECT_THAT(no_codec.output, HasSubstr("needs a codec whose encodings have their own scales, but codec thc is asked for"));

@@ -115,32 +115,52 @@ std::vector<std::string> regions_of(std::string_view words) {
   return sites;
 }
 
+/// Calls of every size, operator and place in one job whose sites are `letters`.
+void expect_right_results(uint64_t seed, std::string_view letters, std::string algorithm, std::span<const Collective> collectives) {
+  SCOPED_TRACE(fmt::format("{} by {}", letters, algorithm));
+  Settings settings;
+  settings.algorithm = std::move(algorithm);
+  settings.check_plans = true;
+  const std::vector<std::string> sites = letters.find(' ') == std::string_view::npos ? sites_of(letters) : regions_of(letters);
+  Job job(seed, static_cast<int32_t>(sites.size()), settings, sites);
+  job.world.set_default_link(kLink);
+  job.join_all();
+  ASSERT_FALSE(testing::Test::HasFatalFailure());
+  for (const Collective collective : collectives) {
+    for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{37}, uint64_t{10'007}}) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+        if (op != ReduceOp::sum && !is_reducing(collective)) continue;
+        for (const bool in_place : {false, true}) {
+          if (in_place && !may_be_in_place(collective)) continue;
+          SCOPED_TRACE(fmt::format("{} of {}, {}{}", name_of(collective), count, name_of(op), in_place ? ", in place" : ""));
+          Calls calls(job, {.collective = collective, .count = count, .op = op, .in_place = in_place});
+          calls.run();
+          calls.expect_right();
+          ASSERT_FALSE(testing::Test::HasFailure());
+        }
+      }
+    }
+  }
+}
+
 TEST(SimHierarchy, GivesRightResultsAndTheSameBits) {
   uint64_t seed = 1;
   for (const std::string_view letters :
        {"aabb", "abababab", "aaabbbbb", "abbabbab", "abcabca", "aaab", "ra ra rb rb sc sc sd sd", "sa rb rc sa rb rc rc"}) {
-    Settings settings;
-    settings.algorithm = "hierarchy/3";
-    settings.check_plans = true;
-    const std::vector<std::string> sites = letters.find(' ') == std::string_view::npos ? sites_of(letters) : regions_of(letters);
-    Job job(seed++, static_cast<int32_t>(sites.size()), settings, sites);
-    job.world.set_default_link(kLink);
-    job.join_all();
-    ASSERT_FALSE(testing::Test::HasFatalFailure());
-    for (const Collective collective : kCollectivesWithSites) {
-      for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{37}, uint64_t{10'007}}) {
-        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
-          if (op != ReduceOp::sum && !is_reducing(collective)) continue;
-          for (const bool in_place : {false, true}) {
-            if (in_place && !may_be_in_place(collective)) continue;
-            SCOPED_TRACE(fmt::format("{} {} of {}, {}{}", letters, name_of(collective), count, name_of(op), in_place ? ", in place" : ""));
-            Calls calls(job, {.collective = collective, .count = count, .op = op, .in_place = in_place});
-            calls.run();
-            calls.expect_right();
-            ASSERT_FALSE(testing::Test::HasFailure());
-          }
-        }
-      }
+    expect_right_results(seed++, letters, "hierarchy/3", kCollectivesWithSites);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(SimHierarchy, EveryWayAcrossGivesRightResultsAndTheSameBits) {
+  uint64_t seed = 20;
+  for (const std::string_view letters : {"aabb", "abcabca", "abcdeabcd", "ra ra sb sb tc tc td ud"}) {
+    for (const std::string_view across : {"ring", "one_shot", "recursive_doubling"}) {
+      std::string algorithms = fmt::format("allreduce:hierarchy/2/0/{}", across);
+      if (across == "ring") algorithms += ",reduce_scatter:hierarchy/2/0/ring,allgather:hierarchy/2/1/ring";
+      const auto tried = std::span(kCollectivesWithSites).first(across == "ring" ? 3 : 1);
+      expect_right_results(seed++, letters, algorithms, tried);
+      if (testing::Test::HasFailure()) return;
     }
   }
 }

@@ -47,8 +47,10 @@ struct Letters {
     for (int32_t summands = 1; summands < ranks; summands *= 2) result += sum_of(summands) / (2 * summands);
     return result;
   }
-  [[nodiscard]] double staying() const { return std::bit_floor(static_cast<uint32_t>(ranks)); }
-  [[nodiscard]] double folds() const { return std::has_single_bit(static_cast<uint32_t>(ranks)) ? 0 : 1; }
+  [[nodiscard]] double staying() const { return staying_of(ranks); }
+  [[nodiscard]] double folds() const { return folds_of(ranks); }
+  [[nodiscard]] static double staying_of(int32_t number) { return std::bit_floor(static_cast<uint32_t>(number)); }
+  [[nodiscard]] static double folds_of(int32_t number) { return std::has_single_bit(static_cast<uint32_t>(number)) ? 0 : 1; }
   [[nodiscard]] double scale_steps() const { return ranks == 1 ? 0 : ranks <= 8 ? 1 : std::ceil(std::log2(ranks)) + folds(); }
   [[nodiscard]] double scales_sent() const {
     const double folded = ranks - staying();
@@ -129,6 +131,8 @@ class Formula {
     if (take("W")) return letters_.sum_bytes;
     if (take("Z")) return letters_.scale_bytes;
     if (take("M")) return letters_.sites;
+    if (take("L")) return Letters::staying_of(letters_.sites);
+    if (take("G")) return Letters::folds_of(letters_.sites);
     if (take("V")) return letters_.sum_of(letters_.ranks / letters_.sites);
     if (take("R")) return letters_.ring_sums();
     if (take("H")) return letters_.halving_sums();
@@ -152,6 +156,7 @@ TEST(Formulas, Evaluate) {
   EXPECT_EQ(value("2 min(1, P-1)", {.ranks = 1}), 0);
   EXPECT_EQ(value("X + (I + W)/P", {.ranks = 2, .index_bytes = 4, .sum_bytes = 8, .scale_bytes = 1}), 7);
   EXPECT_EQ(value("D + X", {.ranks = 16, .scale_bytes = 1}), 8);
+  EXPECT_EQ(value("L lg L + M + G", {.ranks = 12, .sites = 6}), 15);
 }
 
 /// "up to ..." is a bound, else the formula is exact.
@@ -178,18 +183,22 @@ std::vector<plan::Plan> world_of(const Algorithm& algorithm, Shape shape) {
   return world;
 }
 
-/// Compares the formulas with the plans for blocks of `count` elements.
+/// Compares the formulas, those of the shape's way across sites, with the plans for blocks of `count` elements.
 void compare(const Algorithm& algorithm, const Shape& shape, uint64_t count, const Letters& letters) {
+  plan::Variant formulas = {shape.across, algorithm.steps_formula, algorithm.bytes_formula};
+  for (const plan::Variant& variant : algorithm.variants) {
+    if (variant.across == shape.across) formulas = variant;
+  }
   const std::vector<plan::Plan> world = world_of(algorithm, shape);
   const plan::CostModel model = {.link = [](int, int) { return plan::LinkCost{.latency_ns = 1000, .rate_bytes_per_s = 1e9}; }};
   const auto cost = plan::cost(world, count, 4, model);
   ASSERT_TRUE(cost.ok()) << cost.status().text();
   double sent = 0;
   for (uint64_t rank_sent : cost->sent_bytes) sent += static_cast<double>(rank_sent);
-  expect_steps(algorithm.steps_formula, cost->longest_chain, letters);
+  expect_steps(formulas.steps_formula, cost->longest_chain, letters);
   // Where halves are uneven, partial sums have other sizes than the formula says.
   const bool about = algorithm.needs.coding != plan::Coding::none && algorithm.name == "halving" && letters.folds() == 1;
-  const double bytes = Formula(algorithm.bytes_formula, letters).value();
+  const double bytes = Formula(formulas.bytes_formula, letters).value();
   EXPECT_NEAR(sent / letters.ranks, bytes, about ? 0.25 * bytes : 1e-6 * letters.bytes);
 }
 
@@ -221,12 +230,17 @@ TEST_P(FormulaTest, AgreesWithThePlans) {
       const bool by_rank = is_by_rank(algorithm.collective);
       const uint64_t count = by_rank ? 32 : algorithm.collective == Collective::barrier ? 1 : 32 * static_cast<uint64_t>(ranks);
       const std::vector<int32_t> sites = dealt(ranks, site_count);
-      const Shape shape = {.collective = algorithm.collective,
-                           .group = {.ranks = {}, .size = ranks},
-                           .root = is_rooted(algorithm.collective) ? 0 : -1,
-                           .sites = sites};
-      compare(algorithm, shape, count,
-              {.ranks = ranks, .bytes = 4.0 * static_cast<double>(count) * (by_rank ? ranks : 1), .sites = site_count});
+      Shape shape = {.collective = algorithm.collective,
+                     .group = {.ranks = {}, .size = ranks},
+                     .root = is_rooted(algorithm.collective) ? 0 : -1,
+                     .sites = sites};
+      const Letters letters = {.ranks = ranks, .bytes = 4.0 * static_cast<double>(count) * (by_rank ? ranks : 1), .sites = site_count};
+      compare(algorithm, shape, count, letters);
+      for (const plan::Variant& variant : algorithm.variants) {
+        SCOPED_TRACE(name_of(variant.across));
+        shape.across = variant.across;
+        compare(algorithm, shape, count, letters);
+      }
     }
   }
 }
@@ -270,6 +284,15 @@ std::string text_of(const std::string& path) {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+TEST(Variants, AreOfEveryWayAcrossThatTheTunableAllows) {
+  for (const Algorithm* algorithm : registry()) {
+    uint32_t others = 0;
+    for (const plan::Tunable& tunable : algorithm->tunables) others = tunable.name == "across" ? tunable.max : others;
+    ASSERT_EQ(algorithm->variants.size(), others) << name_of(algorithm->collective) << " " << algorithm->name;
+    for (uint32_t at = 0; at < others; ++at) EXPECT_EQ(static_cast<uint32_t>(algorithm->variants[at].across), at + 1);
+  }
 }
 
 TEST(Page, IsTheOneInDocs) { EXPECT_EQ(text_of("docs/algorithms.md"), algorithms_markdown()); }

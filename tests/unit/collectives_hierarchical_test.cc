@@ -27,7 +27,7 @@ using ::testing::Pair;
 constexpr uint64_t kCount = 13 * 16 * 60;  // many cells' worth, in every grid below
 
 std::vector<Plan> world_of(std::string_view name, Collective collective, const std::vector<int32_t>& sites, uint32_t segments = 3,
-                           uint32_t leaders = 0) {
+                           uint32_t leaders = 0, plan::Across across = plan::Across::direct) {
   const Algorithm* algorithm = find(collective, name);
   EXPECT_NE(algorithm, nullptr) << name;
   auto built = plan::build_world(*algorithm, {.collective = collective,
@@ -35,7 +35,8 @@ std::vector<Plan> world_of(std::string_view name, Collective collective, const s
                                               .root = is_rooted(collective) ? 1 : -1,
                                               .segments = segments,
                                               .sites = sites,
-                                              .leaders = leaders});
+                                              .leaders = leaders,
+                                              .across = across});
   EXPECT_TRUE(built.ok()) << built.status().text();
   return built.ok() ? std::move(*built) : std::vector<Plan>();
 }
@@ -50,9 +51,10 @@ const Placement kPlacements[] = {
     {{2, 0, 1, 2, 2, 0, 1, 1}, 3}, {{0, 0, 1, 2, 2, 2, 3}, 4},
 };
 
-uint64_t bytes_across(Collective collective, const Placement& where, uint64_t count) {
+uint64_t bytes_across(Collective collective, const Placement& where, uint64_t count, plan::Across across = plan::Across::direct) {
   bool levels_tell = true;
-  const uint64_t bytes = plan::bytes_across(world_of("hierarchy", collective, where.sites), where.sites, count, 4, levels_tell);
+  const std::vector<Plan> world = world_of("hierarchy", collective, where.sites, 3, 0, across);
+  const uint64_t bytes = plan::bytes_across(world, where.sites, count, 4, levels_tell);
   EXPECT_TRUE(levels_tell) << name_of(collective);
   return bytes;
 }
@@ -176,6 +178,57 @@ TEST(Hierarchies, AllToAllCrossesInFewMessages) {
     }
     EXPECT_EQ(bytes_across(Collective::alltoall, where, kCount), 4 * kCount * pairs);
   }
+}
+
+// Four sites of two ranks, three of which lie apart from the others of theirs; three sites, one of them of one rank.
+const std::vector<int32_t> kFourSites = {0, 0, 1, 2, 3, 1, 2, 3}, kThreeSites = {4, 9, 4, 9, 4, 7};
+
+/// Between which sites there are messages.
+std::set<std::pair<int32_t, int32_t>> site_pairs(Collective collective, const std::vector<int32_t>& sites, plan::Across across) {
+  std::set<std::pair<int32_t, int32_t>> pairs;
+  for (const Plan& plan : world_of("hierarchy", collective, sites, 2, 0, across)) {
+    for (const plan::Step& step : plan.steps) {
+      const int32_t from = sites[static_cast<size_t>(plan.rank)], to = step.is_message() ? sites[static_cast<size_t>(step.peer)] : from;
+      if (step.kind == plan::StepKind::send && from != to) pairs.insert({from, to});
+    }
+  }
+  return pairs;
+}
+
+TEST(Hierarchies, AroundARingOfSitesEachTalksWithTwoOthers) {
+  const std::set<std::pair<int32_t, int32_t>> ring = {{0, 1}, {1, 2}, {2, 3}, {3, 0}};
+  for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather}) {
+    EXPECT_EQ(site_pairs(collective, kFourSites, plan::Across::ring), ring) << name_of(collective);
+    EXPECT_EQ(site_pairs(collective, kFourSites, plan::Across::direct).size(), 12U) << name_of(collective);
+  }
+}
+
+TEST(Hierarchies, AroundARingOfSitesAsLittleCrossesAsDirectly) {
+  for (const Placement& where : {Placement{kFourSites, 4}, Placement{kThreeSites, 3}, kPlacements[0], kPlacements[3]}) {
+    for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather}) {
+      EXPECT_EQ(bytes_across(collective, where, kCount, plan::Across::ring), bytes_across(collective, where, kCount))
+          << name_of(collective);
+    }
+  }
+}
+
+TEST(Hierarchies, WholeSumsCrossInOneShotAndByDoubling) {
+  const uint64_t once = 4 * kCount;
+  const auto crossing = [](const Placement& where, plan::Across across) {
+    return bytes_across(Collective::allreduce, where, kCount, across);
+  };
+  EXPECT_EQ(crossing({kFourSites, 4}, plan::Across::one_shot), 4 * 3 * once);
+  EXPECT_EQ(crossing({kFourSites, 4}, plan::Across::recursive_doubling), 4 * 2 * once);
+  EXPECT_EQ(crossing({kThreeSites, 3}, plan::Across::one_shot), 3 * 2 * once);
+  EXPECT_EQ(crossing({kThreeSites, 3}, plan::Across::recursive_doubling), (1 + 2 + 1) * once) << "the third hands its sum to a neighbour";
+}
+
+TEST(Hierarchies, BetweenTwoSitesOneShotIsTheDirectWay) {
+  const std::vector<int32_t> sites = {0, 1, 0, 1, 0};
+  const auto direct = world_of("hierarchy", Collective::allreduce, sites);
+  const auto one_shot = world_of("hierarchy", Collective::allreduce, sites, 3, 0, plan::Across::one_shot);
+  ASSERT_EQ(one_shot.size(), direct.size());
+  for (size_t rank = 0; rank < direct.size(); ++rank) EXPECT_EQ(one_shot[rank].hash(), direct[rank].hash());
 }
 
 TEST(Hierarchies, AreDirectWithoutSites) {

@@ -83,6 +83,14 @@ TEST(Select, ForcedListNamesCollectivesAndSegments) {
   EXPECT_EQ(*choose(list, {Collective::broadcast, Reach::network, 4, 8}), (Choice{find(Collective::broadcast, "chain"), 1}));
 }
 
+TEST(Select, ForcedWordsAndRulesSayHowSitesExchange) {
+  const Choice wanted = {find(Collective::allreduce, "hierarchy"), 4, 2, plan::Across::recursive_doubling};
+  const Call call = {Collective::allreduce, Reach::network, 4, 8};
+  EXPECT_EQ(*choose(selector("allreduce:hierarchy/4/2/recursive_doubling"), call), wanted);
+  EXPECT_EQ(*choose(selector("", "allreduce network hierarchy segments=4 leaders=2 across=recursive_doubling"), call), wanted);
+  EXPECT_EQ(choose(selector("allreduce:hierarchy/4/2/direct"), call)->across, plan::Across::direct);
+}
+
 TEST(Select, UnknownNamesAreRefusedWithTheKnownOnes) {
   EXPECT_THAT(refusal("rng"), HasSubstr("there is no algorithm \"rng\""));
   EXPECT_THAT(refusal("rng"), HasSubstr("halving_doubling"));
@@ -99,6 +107,11 @@ TEST(Select, SegmentsOutOfRangeAreRefused) {
   EXPECT_THAT(refusal("allreduce:hierarchy/2/65"), HasSubstr("allreduce hierarchy does not run with 65 leaders"));
   EXPECT_THAT(refusal("allreduce:hierarchy/2/few"), HasSubstr("leaders of hierarchy"));
   EXPECT_THAT(refusal("allreduce:ring/2/1"), HasSubstr("1 leaders"));
+  EXPECT_THAT(refusal("allreduce:hierarchy/2/1/star"), HasSubstr("hierarchy: \"star\" is no way across sites; there are direct, ring"));
+  EXPECT_THAT(refusal("allreduce:hierarchy/2/1/"), HasSubstr("\"\" is no way across sites"));
+  EXPECT_THAT(refusal("allreduce:ring/2/0/ring"), HasSubstr("allreduce ring does not run across sites by ring"));
+  EXPECT_THAT(refusal("allgather:hierarchy/2/0/one_shot"), HasSubstr("does not run across sites by one_shot"));
+  EXPECT_THAT(refusal("", "alltoall host hierarchy across=ring"), HasSubstr("alltoall hierarchy does not run across sites by ring"));
   EXPECT_THAT(refusal("", "allreduce host ring leaders=1"), HasSubstr("1 leaders"));
   EXPECT_THAT(refusal("", "allreduce host ring segments=65"), HasSubstr("65 segments"));
 }

@@ -13,6 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, sys.argv[1])
+import bars  # noqa: E402
 import codec  # noqa: E402
 import compare as comparison  # noqa: E402
 import contenders  # noqa: E402
@@ -34,6 +35,14 @@ def samples_of(times: dict[str, list[float | None]], case: Case = CASE) -> Sampl
             if us is not None:
                 samples.add(case, name, number, us)
     return samples
+
+
+class Choices(unittest.TestCase):
+    def test_a_plans_choice_is_a_word_that_forces_it(self):
+        self.assertEqual(bars.choice_text({"algorithm": "ring", "segments": 1, "leaders": 0, "across": "direct"}), "ring")
+        self.assertEqual(bars.choice_text({"algorithm": "ring", "segments": 4}), "ring/4")
+        self.assertEqual(bars.choice_text({"algorithm": "hierarchy", "segments": 1, "leaders": 2}), "hierarchy/1/2")
+        self.assertEqual(bars.choice_text({"algorithm": "hierarchy", "segments": 4, "leaders": 0, "across": "one_shot"}), "hierarchy/4/0/one_shot")
 
 
 class Progress(unittest.TestCase):

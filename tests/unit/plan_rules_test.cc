@@ -61,6 +61,7 @@ TEST(Rules, ReadBackAsWritten) {
       "allreduce process ranks=5- ring segments=4\n"
       "broadcast network bytes=1048577- chain\n"
       "allgather network ranks=8- hierarchy segments=2 leaders=4\n"
+      "allreduce network hierarchy leaders=4 across=one_shot\n"
       "barrier host dissemination\n";
   EXPECT_EQ(to_text(parsed(text)), text);
 }
@@ -74,6 +75,8 @@ TEST(Rules, RefuseWithLineAndColumn) {
   EXPECT_THAT(refusal("allreduce host ranks=x ring"), HasSubstr("column 16: "));
   EXPECT_THAT(refusal("allreduce host ranks=1-99999999999 ring"), HasSubstr("column 16: "));
   EXPECT_THAT(refusal("allreduce host segments= ring"), HasSubstr("column 16: "));
+  EXPECT_THAT(refusal("allreduce host hierarchy across=star"),
+              HasSubstr("column 26: \"star\" is no way across sites; there are direct, ring"));
   EXPECT_THAT(refusal("allreduce host"), HasSubstr("line 1 column 15: no algorithm is named"));
   EXPECT_THAT(refusal("allreduce"), HasSubstr("no algorithm is named"));
 }

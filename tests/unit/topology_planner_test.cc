@@ -334,6 +334,18 @@ TEST(PlanFile, PinsGoFirst) {
   EXPECT_EQ(plan.ranges().front().choice, (Choice{allreduce("ring"), 1}));
 }
 
+TEST(PlanFile, KeepsTheWayAcross) {
+  PlanFile plan = plan_of("3x2");
+  const Choice wanted = {allreduce("hierarchy"), 2, 1, plan::Across::recursive_doubling};
+  plan.pins = {{.collective = Collective::allreduce, .choice = wanted}};
+  std::vector<std::string> warnings;
+  const auto read = parse_plan_file(to_json(plan), warnings);
+  ASSERT_TRUE(read.ok()) << read.status().text();
+  EXPECT_THAT(warnings, IsEmpty());
+  EXPECT_EQ(read->ranges().front().choice, wanted);
+  EXPECT_EQ(text_of(wanted), "hierarchy in 2 segments with 1 leader, across by recursive_doubling");
+}
+
 TEST(PlanFile, UnknownFieldsAreWarnings) {
   std::string text = to_json(plan_of("2x2"));
   text.insert(text.find('{') + 1, R"("mood": "good",)");
@@ -353,6 +365,9 @@ TEST(PlanFile, ErrorsSayWhatThereIs) {
   EXPECT_THAT(error_with("\"hierarchy\"", "\"pyramid\""), AllOf(HasSubstr("collectives["), HasSubstr("'pyramid'; it has")));
   EXPECT_THAT(error_with("\"segments\": 1", "\"segments\": 99"), HasSubstr("does not run in 99 segments"));
   EXPECT_THAT(error_with("\"segments\": 1", "\"segments\": 1, \"leaders\": 99"), HasSubstr("does not run with 99 leaders"));
+  EXPECT_THAT(error_with("\"segments\": 1", "\"segments\": 1, \"across\": \"star\""),
+              HasSubstr("\"star\" is no way across sites; there are"));
+  EXPECT_THAT(error_with("\"hierarchy\"", "\"direct\", \"across\": \"ring\""), HasSubstr("does not run across sites by ring"));
   EXPECT_THAT(error_with("xxh3:", "sha:"), HasSubstr("16 hexadecimal digits"));
   EXPECT_THAT(error_with("xxh3:", "xxh3:-"), HasSubstr("16 hexadecimal digits"));
   EXPECT_THAT(error_with("\"allreduce\"", "\"barrier\""), HasSubstr("none of allreduce"));

@@ -93,6 +93,9 @@ std::string name_of(const LinkFacts& link) {
   return name;
 }
 
+/// Whether they are the same algorithm, in however many segments and with however many leaders.
+bool alike(const Choice& a, const Choice& b) { return a.algorithm == b.algorithm && a.across == b.across; }
+
 /// Looks for the nearest change of one input that makes another choice the better one.
 Status find_flip(const Scene& scene, const Explanation& so_far, size_t index, bool latency, double hysteresis, std::vector<Flip>& flips) {
   const LinkFacts& link = scene.profile().links[index];
@@ -116,7 +119,7 @@ Status find_flip(const Scene& scene, const Explanation& so_far, size_t index, bo
     ISTHMUS_ASSIGN(const std::vector<Price> prices, pricer.best(so_far.collective, so_far.bytes, so_far.chosen.choice, hysteresis));
     ISTHMUS_ASSIGN(const Price stays, pricer.price(so_far.chosen.choice, so_far.bytes));
     const bool better = static_cast<double>(stays.time_ns) > static_cast<double>(prices.front().time_ns) * (1 + hysteresis);
-    if (!better || prices.front().choice.algorithm == so_far.chosen.choice.algorithm) continue;
+    if (!better || alike(prices.front().choice, so_far.chosen.choice)) continue;
     flips.push_back({.input = fmt::format("{} of {}", latency ? "latency" : "rate", name_of(link)),
                      .factor = factor,
                      .latency_ns = latency ? scaled(link.latency_ns, factor) : 0,
@@ -131,8 +134,8 @@ Status find_flip(const Scene& scene, const Explanation& so_far, size_t index, bo
 std::vector<Price> others_of(const std::vector<Price>& prices, const Choice& chosen) {
   std::vector<Price> others;
   for (const Price& one : prices) {
-    const auto same = [&](const Price& known) { return known.choice.algorithm == one.choice.algorithm; };
-    if (one.choice.algorithm == chosen.algorithm || std::any_of(others.begin(), others.end(), same)) continue;
+    const auto same = [&](const Price& known) { return alike(known.choice, one.choice); };
+    if (alike(one.choice, chosen) || std::any_of(others.begin(), others.end(), same)) continue;
     if (others.size() < kMostOthers) others.push_back(one);
   }
   return others;
@@ -172,11 +175,8 @@ Json json_of(const Terms& terms) {
 }
 
 Json json_of(const Price& price) {
-  return {{"algorithm", price.choice.algorithm->name},
-          {"segments", price.choice.segments},
-          {"leaders", price.choice.leaders},
-          {"predicted_ns", price.time_ns},
-          {"least_ns", price.bound_ns},
+  return {{"algorithm", price.choice.algorithm->name},     {"segments", price.choice.segments}, {"leaders", price.choice.leaders},
+          {"across", plan::name_of(price.choice.across)},  {"predicted_ns", price.time_ns},     {"least_ns", price.bound_ns},
           {"priced_by", price.walked ? "walk" : "formula"}};
 }
 
@@ -242,7 +242,8 @@ std::string to_json(const Explanation& explanation) {
                      {"factor", flip.factor},
                      {"algorithm", flip.choice.algorithm->name},
                      {"segments", flip.choice.segments},
-                     {"leaders", flip.choice.leaders}});
+                     {"leaders", flip.choice.leaders},
+                     {"across", plan::name_of(flip.choice.across)}});
   }
   Json json = {{"schema", "isthmus.explain/1"},
                {"collective", isthmus::name_of(explanation.collective)},

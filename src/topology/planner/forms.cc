@@ -19,17 +19,17 @@ bool sampled(int32_t rank, int32_t ranks) { return rank % std::max(1, ranks / kS
 
 }  // namespace
 
-Formulas::Form Formulas::form_of(const plan::Algorithm& algorithm, uint32_t leaders) const {
+Formulas::Form Formulas::make_form(const collectives::Choice& choice) const {
   Form form;
-  const Collective collective = algorithm.collective;
+  const Collective collective = choice.algorithm->collective;
   const bool reduces = is_reducing(collective);
   const bool gathers = collective == Collective::allreduce || collective == Collective::allgather;
-  const std::string_view name = algorithm.name;
+  const std::string_view name = choice.algorithm->name;
   if (name == "hierarchy") {
     if (collective == Collective::alltoall) {
       describe_exchange(form);
     } else {
-      is_rooted(collective) ? describe_chain(form, true, reduces) : describe_hierarchy(form, collective, leaders);
+      is_rooted(collective) ? describe_chain(form, true, reduces) : describe_hierarchy(form, choice);
     }
   } else if (name == "ring") {
     describe_ring(form, reduces, gathers);
@@ -229,60 +229,6 @@ void Formulas::describe_chain(Form& form, bool by_site, bool reduces) const {
     reduces ? add_load(form.loads, order[at + 1], order[at], 1) : add_load(form.loads, order[at], order[at + 1], 1);
   }
   form.paths.push_back(std::move(path));
-}
-
-// From a rank of one site up to who speaks for it there, across, and down to a rank of another; of the first share, or of the block of
-// `from` (what is gathered) or `to` (what is scattered).
-Formulas::Path Formulas::way_of_hierarchy(int32_t from, int32_t to, Collective collective, uint32_t leaders, double inside,
-                                          double across) const {
-  const bool gathers = collective == Collective::allgather, scatters = collective == Collective::reduce_scatter;
-  const int32_t owner = gathers ? from : scatters ? to : -1, sites = tree_.top() - 1;
-  const int32_t number = owner < 0 ? 0 : tree_.number_of(owner), key = leaders == 0 ? number : number % static_cast<int32_t>(leaders);
-  Path path;
-  int32_t held = from;
-  const auto go = [&](int32_t next, double share, bool reduces) {
-    if (next != held) path.push_back({.link = &scene_.facts(held, next), .share = share, .reduces = reduces});
-    held = next;
-  };
-  for (int32_t level = 1; level <= sites; ++level) go(tree_.home(level, tree_.node(level, from), key, owner), inside, true);
-  go(tree_.home(sites, tree_.node(sites, to), key, owner), across, !gathers);
-  for (int32_t level = sites - 1; level >= 0; --level) go(tree_.home(level, tree_.node(level, to), key, owner), inside, false);
-  return path;
-}
-
-// One path for each pair of sites, and what each site sends across.
-void Formulas::describe_hierarchy(Form& form, Collective collective, uint32_t most_leaders) const {
-  const auto& sites = widest_;
-  const auto count = static_cast<double>(sites.size());
-  const auto leaders = most_leaders == 0 ? static_cast<double>(tree_.smallest_site()) : most_leaders;
-  const double ranks = scene_.ranks();
-  const bool allreduce = collective == Collective::allreduce;
-  const double parts = allreduce && sites.size() > 2 ? count : 1;
-  const double share = allreduce ? 1 / (leaders * parts) : 1 / ranks;
-  form.cells = allreduce ? leaders * parts : ranks;
-  if (collective != Collective::allgather) {
-    form.inbox_messages = count - 1;  // at the first site: the others keep a first summand elsewhere
-    form.inbox_latency_ns = kNever;
-    for (size_t b = 1; b < sites.size(); ++b) {
-      form.inbox_latency_ns = std::min(form.inbox_latency_ns, scene_.facts(sites[b].front(), sites[0].front()).latency_ns);
-    }
-  }
-  for (size_t a = 0; a < sites.size(); ++a) {
-    for (size_t b = 0; b < sites.size(); ++b) {
-      if (a == b) continue;
-      const bool gathers = collective == Collective::allgather, scatters = collective == Collective::reduce_scatter;
-      const int32_t from = gathers ? sites[a].front() : sites[a].back(), to = scatters ? sites[b].front() : sites[b].back();
-      Path path = way_of_hierarchy(from, to, collective, most_leaders, share * parts, share);
-      double crosses = allreduce ? (sites.size() == 2 ? 1 : 2 / count) : 0;
-      if (gathers) crosses = static_cast<double>(sites[a].size()) / ranks;
-      if (scatters) crosses = static_cast<double>(sites[b].size()) / ranks;
-      Path around = path;
-      std::erase_if(around, [&](const Hop& hop) { return hop.link == &scene_.facts(from, to); });
-      form.paths.push_back(std::move(path));
-      const bool alike = sites.size() == 2 && tree_.top() == 2;  // deeper trees have ways of different lengths
-      add_crossing(form.loads, sites[a].front(), sites[b].front(), crosses, alike ? around : Path());
-    }
-  }
 }
 
 // All-to-all: what a site has for a rank of another is gathered, one block of each, and crosses; all that crosses a link is one load.

@@ -69,8 +69,8 @@ Formulas::Formulas(const Scene& scene)
 const Formulas::Form* Formulas::form_of(const collectives::Choice& choice) const {
   const bool known = choice.algorithm != nullptr && choice.algorithm->needs.coding == plan::Coding::none;
   if (scene_.ranks() < 2 || !known || !suits(*choice.algorithm)) return nullptr;
-  const auto [form, is_new] = forms_.try_emplace({choice.algorithm, choice.leaders});
-  if (is_new) form->second = form_of(*choice.algorithm, choice.leaders);
+  const auto [form, is_new] = forms_.try_emplace({choice.algorithm, choice.leaders, choice.across});
+  if (is_new) form->second = make_form(choice);
   return &form->second;
 }
 
@@ -78,6 +78,15 @@ std::vector<uint32_t> Formulas::leaders(const plan::Algorithm& algorithm) const 
   std::vector<uint32_t> result = {0};
   const auto most = static_cast<uint32_t>(tree_.smallest_site());
   for (uint32_t leaders = 1; leaders < most && collectives::allows_leaders(algorithm, leaders); leaders *= 4) result.push_back(leaders);
+  return result;
+}
+
+std::vector<plan::Across> Formulas::ways_across(const plan::Algorithm& algorithm) const {
+  std::vector<plan::Across> result = {plan::Across::direct};
+  if (widest_.size() <= 2) return result;
+  for (const plan::Across way : {plan::Across::ring, plan::Across::one_shot, plan::Across::recursive_doubling}) {
+    if (collectives::allows_across(algorithm, way)) result.push_back(way);
+  }
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "collectives/select.h"
@@ -40,6 +41,8 @@ class Formulas {
   /// Numbers of leaders that are worth a look: 0 (as many as can be), and for algorithms that list the tunable 1, 4, 16, ... where that is
   /// fewer.
   [[nodiscard]] std::vector<uint32_t> leaders(const plan::Algorithm& algorithm) const;
+  /// Ways across sites that are worth a look: between two sites, direct only.
+  [[nodiscard]] std::vector<plan::Across> ways_across(const plan::Algorithm& algorithm) const;
   /// Elements of each block (of the buffer, where it is not a block for each rank) of a call whose larger buffer has `bytes`.
   [[nodiscard]] uint64_t elements_of(Collective collective, uint64_t bytes) const;
   /// True where more segments than these cannot be told from these, because cells would be too small.
@@ -82,7 +85,9 @@ class Formulas {
     uint32_t most_parts = 0;      ///< 0: segments cut cells; else messages of so many cells travel in so many parts at most
   };
 
-  [[nodiscard]] Form form_of(const plan::Algorithm& algorithm, uint32_t leaders) const;
+  class Hierarchy;  // forms_sites.cc
+
+  [[nodiscard]] Form make_form(const collectives::Choice& choice) const;
   [[nodiscard]] const Form* form_of(const collectives::Choice& choice) const;
   void describe_ring(Form& form, bool reduces, bool gathers) const;
   void describe_halving(Form& form, bool reduces, bool gathers) const;
@@ -91,9 +96,7 @@ class Formulas {
   void describe_one_shot(Form& form) const;
   void describe_tree(Form& form, bool reduces) const;
   void describe_chain(Form& form, bool by_site, bool reduces) const;
-  void describe_hierarchy(Form& form, Collective collective, uint32_t leaders) const;
-  [[nodiscard]] Path way_of_hierarchy(int32_t from, int32_t to, Collective collective, uint32_t leaders, double inside,
-                                      double across) const;
+  void describe_hierarchy(Form& form, const collectives::Choice& choice) const;
   void describe_exchange(Form& form) const;
   void describe_large_exchange(Form& form) const;
 
@@ -117,8 +120,9 @@ class Formulas {
   std::vector<std::vector<int32_t>> sites_;  ///< buildings: their ranks
   std::vector<int32_t> divisions_;           ///< as plan::Shape::sites
   collectives::Tree tree_;
-  std::vector<std::vector<int32_t>> widest_;                                   ///< the tree's widest sites: their ranks
-  mutable std::map<std::pair<const plan::Algorithm*, uint32_t>, Form> forms_;  ///< by algorithm and leaders, made when asked for
+  std::vector<std::vector<int32_t>> widest_;  ///< the tree's widest sites: their ranks
+  /// By algorithm, leaders and way across, made when asked for.
+  mutable std::map<std::tuple<const plan::Algorithm*, uint32_t, plan::Across>, Form> forms_;
 };
 
 }  // namespace isthmus::topology

@@ -23,6 +23,7 @@ std::string hash_name(uint64_t hash) { return fmt::format("xxh3:{:016x}", hash);
 Json json_of(const Choice& choice) {
   Json json = {{"algorithm", choice.algorithm->name}, {"segments", choice.segments}};
   if (choice.leaders > 0) json["leaders"] = choice.leaders;
+  if (choice.across != plan::Across::direct) json["across"] = name_of(choice.across);
   return json;
 }
 
@@ -66,6 +67,8 @@ void read_choice(Fields& fields, Collective collective, Choice& choice) {
   fields.text("algorithm", name);
   fields.number("segments", choice.segments);
   fields.number("leaders", choice.leaders);
+  std::string across(name_of(choice.across));
+  fields.text("across", across);
   if (!fields.ok()) return;
   choice.algorithm = collectives::find(collective, name);
   if (choice.algorithm == nullptr) {
@@ -76,6 +79,12 @@ void read_choice(Fields& fields, Collective collective, Choice& choice) {
   }
   if (!collectives::allows_leaders(*choice.algorithm, choice.leaders)) {
     fields.fail(fmt::format("{} {} does not run with {} leaders", name_of(collective), name, choice.leaders));
+  }
+  const auto way = plan::parse_across(across);
+  if (!way.ok()) return fields.fail(fmt::format("across: {}", way.status().text()));
+  choice.across = *way;
+  if (!collectives::allows_across(*choice.algorithm, choice.across)) {
+    fields.fail(fmt::format("{} {} does not run across sites by {}", name_of(collective), name, across));
   }
 }
 
@@ -219,6 +228,7 @@ std::string text_of(const Choice& choice) {
   if (choice.segments != 1) text += fmt::format(" in {} segments", choice.segments);
   if (choice.leaders == 1) text += " with 1 leader";
   if (choice.leaders > 1) text += fmt::format(" with {} leaders", choice.leaders);
+  if (choice.across != plan::Across::direct) text += fmt::format(", across by {}", name_of(choice.across));
   return text;
 }
 

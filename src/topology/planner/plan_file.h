@@ -37,7 +37,7 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::vector<std::string>
 /// A line for each interval, for terminals.
 std::string to_text(const PlanFile& file);
 
-/// "hierarchy in 4 segments", "ring".
+/// "hierarchy in 4 segments, across by ring", "ring".
 std::string text_of(const collectives::Choice& choice);
 /// "64 KiB", "40959 B".
 std::string bytes_text(uint64_t bytes);

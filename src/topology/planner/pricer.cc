@@ -43,9 +43,11 @@ std::vector<Choice> Pricer::candidates(Collective collective, uint64_t bytes) co
     if (algorithm->collective != collective || !formulas_.suits(*algorithm)) continue;
     if (codec_ != nullptr && !codes_with(*algorithm, *codec_->codec)) continue;
     for (const uint32_t leaders : formulas_.leaders(*algorithm)) {
-      for (uint32_t segments = 1; collectives::allows_segments(*algorithm, segments); segments *= 2) {
-        result.push_back({algorithm, segments, leaders});
-        if (codec_ == nullptr ? formulas_.finest(result.back(), bytes) : finest_coded(segments, bytes)) break;
+      for (const plan::Across across : formulas_.ways_across(*algorithm)) {
+        for (uint32_t segments = 1; collectives::allows_segments(*algorithm, segments); segments *= 2) {
+          result.push_back({algorithm, segments, leaders, across});
+          if (codec_ == nullptr ? formulas_.finest(result.back(), bytes) : finest_coded(segments, bytes)) break;
+        }
       }
     }
   }
@@ -57,7 +59,7 @@ bool Pricer::finest_coded(uint32_t segments, uint64_t bytes) const {
 }
 
 Result<const Pricer::World*> Pricer::world_of(const Choice& choice) {
-  const auto found = worlds_.find({choice.algorithm, choice.segments, choice.leaders});
+  const auto found = worlds_.find({choice.algorithm, choice.segments, choice.leaders, choice.across});
   if (found != worlds_.end()) return &found->second;
   World world;
   const Collective collective = choice.algorithm->collective;
@@ -70,7 +72,8 @@ Result<const Pricer::World*> Pricer::world_of(const Choice& choice) {
                        .segments = choice.segments,
                        .codec = codec_ == nullptr ? nullptr : codec_->codec,
                        .sites = sites,
-                       .leaders = choice.leaders};
+                       .leaders = choice.leaders,
+                       .across = choice.across};
   for (; shape.group.position < scene_.ranks(); ++shape.group.position) {
     ISTHMUS_ASSIGN(plan::Plan plan, plan::build(*choice.algorithm, shape));
     ISTHMUS_TRY(plan::check_form(plan));
@@ -80,11 +83,11 @@ Result<const Pricer::World*> Pricer::world_of(const Choice& choice) {
     if (world.steps * static_cast<uint64_t>(scene_.ranks()) > kMostWorldSteps * world.plans.size()) break;
   }
   if (world.plans.size() < static_cast<size_t>(scene_.ranks())) world.plans.resize(1);
-  return &worlds_.emplace(std::tuple(choice.algorithm, choice.segments, choice.leaders), std::move(world)).first->second;
+  return &worlds_.emplace(std::tuple(choice.algorithm, choice.segments, choice.leaders, choice.across), std::move(world)).first->second;
 }
 
 Result<Price> Pricer::price(const Choice& choice, uint64_t bytes, TimeNs limit_ns) {
-  const auto [known, is_new] = prices_.try_emplace({choice.algorithm, choice.segments, choice.leaders, bytes});
+  const auto [known, is_new] = prices_.try_emplace({choice.algorithm, choice.segments, choice.leaders, choice.across, bytes});
   Price& price = known->second;
   if (!is_new && !(price.given_up && price.time_ns < limit_ns)) return price;
   if (is_new) {
@@ -136,10 +139,11 @@ Result<std::vector<Price>> Pricer::best(Collective collective, uint64_t bytes, c
 
 const Price& preferred(std::span<const Price> prices) {
   constexpr double kNearly = 1.02;
+  // What needs a reason: more segments, fewer leaders, another way across.
+  const auto oddness = [](const Choice& choice) { return std::tuple(choice.segments, choice.leaders != 0, choice.across); };
   const Price* best = &prices.front();
   for (const Price& one : prices) {
-    if (one.choice.algorithm != best->choice.algorithm || one.choice.segments > best->choice.segments) continue;
-    if (one.choice.segments == best->choice.segments && (one.choice.leaders != 0 || best->choice.leaders == 0)) continue;
+    if (one.choice.algorithm != best->choice.algorithm || oddness(one.choice) >= oddness(best->choice)) continue;
     if (static_cast<double>(one.time_ns) <= static_cast<double>(prices.front().time_ns) * kNearly) best = &one;
   }
   return *best;

@@ -94,13 +94,13 @@ class Pricer {
   uint64_t most_events_;
   const codec::Named* codec_;
   uint64_t events_ = 0, walks_ = 0;
-  /// By algorithm, segments, leaders, bytes.
-  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t, uint64_t>, Price> prices_;
-  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t>, World> worlds_;  ///< by algorithm, segments, leaders
+  /// By algorithm, segments, leaders, way across; and by bytes.
+  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t, plan::Across, uint64_t>, Price> prices_;
+  std::map<std::tuple<const plan::Algorithm*, uint32_t, uint32_t, plan::Across>, World> worlds_;
 };
 
-/// Of prices in order of time: the quickest algorithm in the fewest segments that are within 2 % of it, with as many leaders as can be if
-/// that is, too. More messages, and fewer leaders, need a reason.
+/// Of prices in order of time: the quickest algorithm in the fewest segments that are within 2 % of it, with as many leaders as can be
+/// and directly across if that is, too. More messages, fewer leaders, and other ways across need a reason.
 const Price& preferred(std::span<const Price> prices);
 
 /// Intervals of all collectives, in order, without gaps from 0 to the largest size.
