@@ -229,7 +229,7 @@ typedef struct isthmusGroupInfo_v1 {
 /// in 1/65536, to which it is rounded. `info` may be NULL. The first call on a communicator, and one with another configuration, is
 /// collective: all ranks must make it, and if one fails to take part the call fails on all. Afterwards ranks that are dead or late do not
 /// hold the others beyond the deadline; if rank 0, which keeps it, is stuck, not beyond one and a half times the deadline and a second.
-/// A call that is refused is one of the others' in which this rank has no part: they do not wait for it.
+/// A call that is refused still takes part, with weight 0: the others do not wait, and the next call is in the same sum as theirs.
 ///   ncclInvalidArgument  configuration, type, weight (also one above 0 that would count as 0) or buffers; masked: an element that is not
 ///                        finite
 ///   ncclInvalidUsage     the epoch is older than another rank's; ranks disagree about count or configuration; the weights add up to 0

@@ -15,8 +15,12 @@ namespace {
 
 constexpr TimeNs deadline_of(unsigned int ms) { return ms == 0 ? kNever : static_cast<TimeNs>(ms) * kMillisecondNs; }
 
+bool is_ours(const isthmusGroupConfig_t* config) {
+  return config != nullptr && config->size == sizeof(isthmusGroupConfig_t) && config->magic == ISTHMUS_MAGIC && config->version != 0;
+}
+
 Result<GroupTerms> terms_of(const isthmusGroupConfig_t* config) {
-  if (config == nullptr || config->size != sizeof(isthmusGroupConfig_t) || config->magic != ISTHMUS_MAGIC || config->version == 0) {
+  if (!is_ours(config)) {
     return invalid_argument("the configuration is NULL, was not begun with ISTHMUS_GROUP_CONFIG_INITIALIZER, or comes from another header");
   }
   if (config->latePolicy != ISTHMUS_LATE_DROP && config->latePolicy != ISTHMUS_LATE_CARRY) {
@@ -169,7 +173,7 @@ Status mean(Library& library, const Vectors& vectors, int type, double weight, n
   Result<GroupTerms> terms = terms_for(config, static_cast<uint32_t>(hall->membership().ranks));
   if (const Status checked = check(vectors, type, info); !checked.ok()) terms = checked;
   if (!terms.ok() && hall->is_open()) {
-    hall->sit_out();
+    hall->sit_out(vectors.count, is_ours(config) ? config->epoch : hall->epoch());
     return terms.status();
   }
   if (!hall->is_open() || !hall->open_for(*terms)) ISTHMUS_TRY(open(*hall, terms, *surroundings, settings, comm));

@@ -13,6 +13,7 @@ namespace isthmus::api {
 namespace {
 
 constexpr uint32_t kChunkElements = 256 << 10;
+constexpr uint64_t kMostForNothing = uint64_t{1} << 34;  // elements of a vector of zeros
 constexpr TimeNs kTickNs = kMillisecondNs / 5, kMostPatienceNs = 60 * kSecondNs, kLastWordsNs = kSecondNs / 10;
 
 Key group_key(const Crypto& crypto, const Key& secret) { return derive_key(crypto, secret, "isthmus group sums"); }
@@ -145,17 +146,25 @@ Status Hall::enter(const GroupTerms& terms, const bootstrap::Surroundings& surro
   return {};
 }
 
-void Hall::sit_out() {
-  if (contributor_) contributor_->leave();
-}
-
 Status Hall::sum(std::span<float> x, double weight, uint64_t epoch) {
   if (Status refused = member_->begin(x, weight, *thc_, kChunkElements, random_bytes); !refused.ok()) {
-    sit_out();
+    sit_out(x.size(), epoch);
     return refused;
   }
-  const TimeNs began_at = federated::clock_now();
   contributor_->set_epoch(epoch);
+  return add_up(x);
+}
+
+void Hall::sit_out(uint64_t count, uint64_t epoch) {
+  if (count == 0 || count > kMostForNothing) return;
+  std::vector<float> nothing(count);
+  contributor_->set_epoch(epoch);
+  // what becomes of it the others are told
+  if (member_->begin(nothing, 0, *thc_, kChunkElements, random_bytes).ok()) (void)add_up(nothing).ok();
+}
+
+Status Hall::add_up(std::span<float> x) {
+  const TimeNs began_at = federated::clock_now();
   epsilon_ = 0;
   const double noise = terms_.options.rules.noise;
   if (noise > 0) epsilon_ = ledger_.spend_gaussian(noise, kDelta);

@@ -58,10 +58,12 @@ class Hall {
                const Invitation& invitation);
   void close();
 
-  /// This rank takes no part in the sum that others make now: they do not wait for it, and with its next call it comes again.
-  void sit_out();
+  /// For a call that was refused: takes part with `count` zeros and weight 0, so that the others do not wait for this rank, and that its
+  /// next call is in the same sum as theirs.
+  void sit_out(uint64_t count, uint64_t epoch);
   /// One sum; `x` becomes the mean.
   Status sum(std::span<float> x, double weight, uint64_t epoch);
+  [[nodiscard]] uint64_t epoch() const { return contributor_->epoch(); }
   [[nodiscard]] const federated::Contributed& result() const { return contributor_->result(); }
   [[nodiscard]] const federated::GroupSum& member() const { return *member_; }
   /// Privacy spent in the latest sum, and in all, for kDelta.
@@ -71,6 +73,9 @@ class Hall {
 
  private:
   class AddingTask;
+
+  /// What member_ has begun.
+  Status add_up(std::span<float> x);
 
   exec::ControlThread& control_;
   comm::Membership membership_;

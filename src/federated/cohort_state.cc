@@ -208,7 +208,7 @@ void CohortState::place_uncounted() {
 
 Status CohortState::cluster_anew(Rows& rows, DriftReport& report) {
   const uint64_t wanted = config_.clusters.k_fixed, each = config_.clusters.min_cohort;
-  if (report.cause == Cause::first && wanted > 1 && wanted * each > rows.slots.size()) {
+  if (report.cause == Cause::first && wanted > 1 && wanted <= rows.slots.size() && wanted * each > rows.slots.size()) {
     return invalid_argument(fmt::format("{} clients cannot make {} clusters of at least {} each", rows.slots.size(), wanted, each));
   }
   std::vector<double> noise;

@@ -57,6 +57,7 @@ class Contributor {
   [[nodiscard]] TimeNs due() const { return due_at_; }
   /// Of the next sums.
   void set_epoch(uint64_t epoch) { options_.epoch = epoch; }
+  [[nodiscard]] uint64_t epoch() const { return options_.epoch; }
   /// Says farewell and lets go of the connection.
   void leave();
 
