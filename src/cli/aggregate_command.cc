@@ -2,13 +2,16 @@
 // `isthmus aggregate`: the command line of the aggregator (aggregate/serve.h) and of its load generator (aggregate/load.h).
 #include <fmt/format.h>
 
+#include <limits>
 #include <memory>
 
 #include "cli/aggregate/load.h"
 #include "cli/aggregate/serve.h"
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/sides.h"
 #include "federated/aggregate_messages.h"
+#include "federated/group_rules.h"
 
 namespace isthmus::cli {
 namespace {
@@ -57,6 +60,32 @@ struct Words {
   LoadWords load;
 };
 
+/// Options that mean nothing without others. Ignored, those of masks would promise a privacy that plain sums do not have.
+struct Dependent {
+  std::vector<CLI::Option*> masks, cohorts;  ///< of --masked; of that or --cohort
+};
+
+Dependent add_cohorts(CLI::App& command, MeetingWords& meeting) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  std::vector<CLI::Option*> all = {
+      command.add_flag("--cohort", meeting.cohort, "Weighted means of a cohort: one deadline for a round, little memory"),
+      command.add_flag("--masked", meeting.masked, "The same such that nobody, the aggregator included, sees more than the mean")};
+  Dependent dependent{
+      .masks = {command.add_option("--clip", meeting.clip, "Masked: root mean square that groups of elements are scaled down to")
+                    ->check(finite_in(0, kMost)),
+                command.add_option("--min-cohort", meeting.min_cohort, "Masked: fewer vectors are never added up")->capture_default_str(),
+                command.add_option("--neighbours", meeting.neighbours, "Masked: ranks that each shares masks with, even; 0: all")
+                    ->capture_default_str()},
+      .cohorts = {command.add_option("--largest-weight", meeting.largest_weight, "No rank's weight is beyond it")
+                      ->check(finite_in(federated::kWeightUnit, federated::kMostWeight))
+                      ->capture_default_str(),
+                  command.add_option("--epoch", meeting.epoch, "Of the cohort")->transform(whole_up_to())->capture_default_str()}};
+  all.insert(all.end(), dependent.masks.begin(), dependent.masks.end());
+  all.insert(all.end(), dependent.cohorts.begin(), dependent.cohorts.end());
+  for (CLI::Option* option : all) option->group("Cohorts (docs/secure-sums.md); the same on both sides");
+  return dependent;
+}
+
 void add_common(CLI::App& command, Words& words) {
   CLI::Option* listen = command.add_option("--listen", words.listen, "Be the aggregator at ADDRESS:PORT (port 0: any)");
   CLI::Option* connect = command.add_option("--connect", words.connect, "Be a rank of the aggregator at HOST:PORT");
@@ -71,17 +100,6 @@ void add_common(CLI::App& command, Words& words) {
   command.add_option("--auth", words.meeting.auth, "none: without a secret, where every host is trusted")
       ->check(CLI::IsMember({"psk", "none"}));
   command.add_flag("--json", words.meeting.json, "One JSON object a line");
-  MeetingWords& meeting = words.meeting;
-  const std::vector<CLI::Option*> cohort = {
-      command.add_flag("--cohort", meeting.cohort, "Weighted means of a cohort: one deadline for a round, little memory"),
-      command.add_flag("--masked", meeting.masked, "The same such that nobody, the aggregator included, sees more than the mean"),
-      command.add_option("--clip", meeting.clip, "Masked: root mean square that groups of elements are scaled down to"),
-      command.add_option("--min-cohort", meeting.min_cohort, "Masked: fewer vectors are never added up")->capture_default_str(),
-      command.add_option("--neighbours", meeting.neighbours, "Masked: ranks that each shares masks with, even; 0: all")
-          ->capture_default_str(),
-      command.add_option("--largest-weight", meeting.largest_weight, "No rank's weight is beyond it")->capture_default_str(),
-      command.add_option("--epoch", meeting.epoch, "Of the cohort")->capture_default_str()};
-  for (CLI::Option* option : cohort) option->group("Cohorts (docs/secure-sums.md); the same on both sides");
 }
 
 std::vector<CLI::Option*> add_serve(CLI::App& command, ServeWords& words) {
@@ -102,8 +120,10 @@ std::vector<CLI::Option*> add_load(CLI::App& command, LoadWords& words) {
           command.add_option("--type", words.type, "float, half, bfloat16")->capture_default_str(),
           command.add_option("--op", words.op, "avg, sum: of those who came")->capture_default_str(),
           command.add_option("--data", words.data, "gaussian, same (on all ranks), lognormal")->capture_default_str(),
-          command.add_option("--seed", words.seed, "Of the data; the same on all ranks")->capture_default_str(),
-          command.add_option("--weight", words.weight, "This rank's weight in a cohort's mean")->capture_default_str(),
+          command.add_option("--seed", words.seed, "Of the data; the same on all ranks")->transform(whole_up_to())->capture_default_str(),
+          command.add_option("--weight", words.weight, "This rank's weight in a cohort's mean")
+              ->check(finite_in(0, federated::kMostWeight))
+              ->capture_default_str(),
           command.add_option("--delay", words.delay, "TIME to wait before each contribution")->capture_default_str(),
           command.add_option("--timeout", words.timeout, "TIME that a sum may take; 0: the aggregator's limits are enough")
               ->capture_default_str(),
@@ -117,18 +137,24 @@ void add_aggregate(CLI::App& app, Outcome& outcome) {
   CLI::App* command = app.add_subcommand("aggregate", std::string(kHelp));
   const auto words = std::make_shared<Words>();
   add_common(*command, *words);
+  Dependent dependent = add_cohorts(*command, words->meeting);
   const auto rounds = std::make_shared<uint64_t>(0);
   CLI::Option* rounds_option = command->add_option("--rounds", *rounds, "Rounds, then it ends (default: --listen never, --connect 1)");
   rounds_option->check(CLI::Range(1U, 1'000'000'000U));
   const auto of_serve = add_serve(*command, words->serve);
   const auto of_load = add_load(*command, words->load);
+  dependent.cohorts.push_back(command->get_option("--weight"));
   for (CLI::Option* option : of_serve) option->group("With --listen");
   for (CLI::Option* option : of_load) option->group("With --connect");
   command->footer(std::string(kFooter));
-  command->callback([command, words, rounds, of_serve, of_load, &outcome] {
+  command->callback([command, words, rounds, dependent, limit = command->get_option("--limit"), of_serve, of_load, &outcome] {
+    const bool is_cohort = words->meeting.cohort || words->meeting.masked;
+    if (!words->meeting.masked) refuse_options(dependent.masks, *command, "--masked");
+    if (!is_cohort) refuse_options(dependent.cohorts, *command, "--cohort and --masked");
     words->serve.meeting = words->load.meeting = words->meeting;
     if (!words->listen.empty()) {
       refuse_options(of_load, *command, "--connect");
+      if (is_cohort) refuse_options({limit}, *command, "sums without a cohort; a cohort's rounds end at --deadline");
       words->serve.meeting.address = words->listen;
       words->serve.rounds = *rounds;
       outcome.exit_code = serve(words->serve);

@@ -7,6 +7,7 @@
 
 #include "base/settings.h"
 #include "cli/commands.h"
+#include "cli/json_text.h"
 #include "collectives/registry.h"
 
 namespace isthmus::cli {
@@ -88,7 +89,7 @@ void add_settings(CLI::App& app, Outcome& outcome) {
     if (!parsed.ok()) {
       outcome.exit_code = fail(parsed.status());
     } else if (*json) {
-      fmt::print("{}\n", settings_json(report).dump(2));
+      fmt::print("{}\n", json_text(settings_json(report), 2));
     } else {
       print_settings(report);
     }
@@ -103,7 +104,7 @@ void add_algorithms(CLI::App& app, Outcome&) {
   algorithms->add_flag("--json", *json, "As JSON");
   algorithms->add_flag("--markdown", *markdown, "The page docs/algorithms.md")->excludes("--json");
   algorithms->callback([json, markdown] {
-    fmt::print("{}", *json       ? algorithms_json().dump(2) + "\n"
+    fmt::print("{}", *json       ? json_text(algorithms_json(), 2) + "\n"
                      : *markdown ? collectives::algorithms_markdown()
                                  : collectives::algorithms_text());
   });

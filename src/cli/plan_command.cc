@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/planner/inputs.h"
 #include "codec/named.h"
@@ -184,10 +185,10 @@ void add_plan(CLI::App& app, Outcome& outcome) {
       ->capture_default_str();
   command->add_option("--bytes", words->bytes, "trace: size of the larger buffer")->capture_default_str();
   command->add_option("--latency", words->latency_us, "trace: latency of a link in microseconds")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(finite_in(0, 1e9))
       ->capture_default_str();
   command->add_option("--rate", words->gb_per_s, "trace: rate of a link, of adding and of copying, in GB/s")
-      ->check(CLI::Range(1e-6, 1e6))
+      ->check(finite_in(1e-6, 1e6))
       ->capture_default_str();
   command->callback([words, &outcome] {
     if (const Status shown = show(*words); !shown.ok()) {

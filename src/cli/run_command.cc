@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/run/hosts.h"
 #include "cli/run/launcher.h"
@@ -63,7 +64,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& command, Outcome& ou
       ->check(CLI::IsMember({"cpus", "none"}))
       ->capture_default_str();
   run->add_option("--grace", words->grace_s, "Seconds that ranks get to end by themselves")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_in(0, 1e6))
       ->capture_default_str();
   run->add_flag("--tag", options.tag, "Put [rank] before each line of output");
   run->footer(std::string(kRunFooter));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/xml.h"
 #include "topology/drawing.h"
 
 namespace isthmus::topology {
@@ -29,45 +30,6 @@ struct Sized {
 size_t letters(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-/// How many bytes at the beginning of `text` are one character of well-formed UTF-8 that XML allows; 0 if none.
-size_t character_bytes(std::string_view text) {
-  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first < 0x20 || first == 0x7f ? 0 : 1;
-  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  for (size_t at = 1; at < size; ++at)
-    if ((byte(at) & 0xc0) != 0x80) return 0;
-  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-  const bool outside =
-      (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90) || (first == 0xef && byte(1) == 0xbf && byte(2) >= 0xbe);
-  return overlong || outside ? 0 : size;
-}
-
-/// Names come from variables and files: whatever they hold, the document stays well-formed.
-std::string escaped(std::string_view text, size_t max_letters = SIZE_MAX) {
-  std::string out;
-  for (size_t shown = 0; !text.empty(); ++shown) {
-    if (shown == max_letters) return out + "…";
-    const size_t size = character_bytes(text);
-    const std::string_view character = text.substr(0, std::max<size_t>(size, 1));
-    text.remove_prefix(character.size());
-    if (size == 0)
-      out += '?';
-    else if (character == "&")
-      out += "&amp;";
-    else if (character == "<")
-      out += "&lt;";
-    else if (character == ">")
-      out += "&gt;";
-    else if (character == "\"")
-      out += "&quot;";
-    else
-      out += character;
-  }
-  return out;
 }
 
 Sized size_of(const Box& box) {
@@ -113,12 +75,12 @@ void draw(const Sized& sized, double x, double y, double width, double height, s
   out += fmt::format(
       "<g class=\"{}\"><title>{}</title>\n<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" fill=\"{}\" "
       "stroke=\"#555\"/>\n<text x=\"{:.1f}\" y=\"{:.1f}\" font-weight=\"bold\">{}</text>\n",
-      escaped(box.kind), escaped(box.note.empty() ? box.title : box.title + ": " + box.note), x, y, width, height, colour_of(box.kind),
-      x + kGap, y + kTitleHeight - 2, escaped(box.title));
+      xml_text(box.kind), xml_text(box.note.empty() ? box.title : box.title + ": " + box.note), x, y, width, height, colour_of(box.kind),
+      x + kGap, y + kTitleHeight - 2, xml_text(box.title));
   double below = y + kGap / 2 + kTitleHeight;
   if (!box.note.empty()) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"#444\">{}</text>\n", x + kGap, y + 2 * kTitleHeight - 4,
-                       escaped(box.note, kMaxNote));
+                       xml_text(box.note, kMaxNote));
     below += kTitleHeight;
   }
   const double cell_width = (width - kGap) / static_cast<double>(sized.columns) - kGap;

@@ -225,11 +225,20 @@ TEST(AggregateTool, MistakesOnTheCommandLine) {
     std::string said;
   };
   for (const Case& one :
-       {Case{{"--ranks", "2"}, "--listen"}, Case{{"--listen", "127.0.0.1:0"}, "--ranks"},
+       {Case{{"--ranks", "2"}, "--listen"},
+        Case{{"--listen", "127.0.0.1:0"}, "--ranks"},
         Case{{"--listen", "127.0.0.1:0", "--connect", "127.0.0.1:1", "--ranks", "2"}, "excludes"},
         Case{{"--listen", "127.0.0.1:0", "--ranks", "2", "--count", "5"}, "--count is for --connect"},
         Case{{"--connect", "127.0.0.1:1", "--ranks", "2", "--rank", "0", "--quorum", "1"}, "--quorum is for --listen"},
-        Case{{"--connect", "127.0.0.1:1", "--ranks", "2"}, "--rank"}, Case{{"--listen", "nowhere", "--ranks", "2"}, "host:port"},
+        Case{{"--listen", "127.0.0.1:0", "--ranks", "2", "--clip", "1"}, "--clip is for --masked"},
+        Case{{"--listen", "127.0.0.1:0", "--ranks", "3", "--cohort", "--min-cohort", "3"}, "--min-cohort is for --masked"},
+        Case{{"--listen", "127.0.0.1:0", "--ranks", "2", "--epoch", "1"}, "--epoch is for --cohort and --masked"},
+        Case{{"--connect", "127.0.0.1:1", "--ranks", "2", "--rank", "0", "--weight", "2"}, "--weight is for --cohort and --masked"},
+        Case{{"--listen", "127.0.0.1:0", "--ranks", "2", "--cohort", "--limit", "9s"}, "--limit is for sums without a cohort"},
+        Case{{"--listen", "127.0.0.1:0", "--ranks", "2", "--cohort", "--epoch", "-1"}, "--epoch: -1: a whole number"},
+        Case{{"--listen", "127.0.0.1:0", "--ranks", "4", "--masked", "--clip", "nan"}, "--clip: nan: a number"},
+        Case{{"--connect", "127.0.0.1:1", "--ranks", "2"}, "--rank"},
+        Case{{"--listen", "nowhere", "--ranks", "2"}, "host:port"},
         Case{{"--listen", "127.0.0.1:0", "--ranks", "2", "--quorum", "3"}, "a quorum of 3 is more than the 2 ranks"},
         Case{{"--listen", "127.0.0.1:0", "--ranks", "2", "--deadline", "soon"}, "--deadline soon"},
         Case{{"--listen", "127.0.0.1:0", "--ranks", "2", "--codec", "thc:b=5"}, "an index has 2, 3, 4 or 8 bits"},

@@ -228,6 +228,16 @@ class Run(unittest.TestCase):
             self.check_times(coordinator, 1)
             self.check_models(coordinator, members)
 
+    def test_a_round_that_nobody_answers_has_no_accuracy(self) -> None:
+        coordinator = self.lead(2, "--k", "1", "--clients", "4", *LONG, "--deadline", "1s")
+        members = [self.member(number) for number in range(2)]
+        coordinator.wait_for_round(2)
+        for one in members:
+            one.kill(signal.SIGSTOP)
+        coordinator.wait_until(lambda one: any(line.get("answers") == 0 for line in one.lines))
+        for line in coordinator.rounds():
+            self.assertEqual(line["accuracy"] is None, line["answers"] == 0, line)
+
     def test_clusters_too_small_for_masks(self) -> None:
         for words, kind in (((), "none"), (("--plain-small",), "plain")):
             coordinator = self.lead(3, "--k", "1", "--clients", "4", *LONG, "--deadline", "1s", *MASKED, *words)
@@ -306,7 +316,11 @@ class Run(unittest.TestCase):
             (2, "--deadline 1ms: at least 100ms", (*listen, "--deadline", "1ms")),
             (2, "--big-drift 7 is no multiple", (*listen, "--big-drift", "7")),
             (2, "--k 64: there are only 8", (*listen, "--clients", "2", "--k", "64")),
-            (2, "are for --masked", (*listen, "--plain-small")),
+            *((2, f"{option[0]} is for --masked", (*listen, *option))
+              for option in (("--plain-small",), ("--neighbours", "2"), ("--clip", "1"), ("--min-cohort", "5"))),
+            *((2, f"{option}: nan: a number from", (*listen, option, "nan"))
+              for option in ("--quorum", "--lr", "--alpha", "--drift-share", "--tau", "--clip")),
+            (2, "--seed: -1: a whole number", (*listen, "--seed", "-1")),
             (2, "--masked", ("--listen", "127.0.0.1:0", "--members", "2", "--masked")),
             (2, "more than 65536", ("--listen", "127.0.0.1:0", "--members", "1000", "--clients", "1000")),
             (2, "and 65535 is the last", ("--listen", "127.0.0.1:65530", "--members", "2")),

@@ -4,6 +4,7 @@ federated_test.py ISTHMUS."""
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -78,6 +79,13 @@ class Federated(unittest.TestCase):
         self.refused(2, "'elbow' is no rule", "simulate", "label", "--k-rule", "elbow")
         self.refused(2, "only 10 clients", "simulate", "label", "--k", "11", "--clients", "10")
         self.refused(2, "--seeds", "simulate", "label", "--seeds", "0")
+        self.refused(2, "only 8 clients", "simulate", "label", "--k", "9", "--clients", "8", "--data", self.images)
+        self.refused(2, "there is no scenario 'foo'", "simulate", "foo", "--data", self.images)
+        for option in ("--alpha", "--tau", "--target"):
+            self.refused(2, f"{option}: nan: a number from", "simulate", "dirichlet", option, "nan")
+        self.refused(2, "--tau: 101: a number from 0 to 100", "simulate", "label", "--tau", "101")
+        for seed in ("-1", "18446744073709551616", "1.5"):
+            self.refused(2, f"--seed: {seed}: a whole number from 0 to 18446744073709551615", "simulate", "label", "--seed", seed)
         self.refused(1, "nothing.csv", "simulate", "label", "--data", self.path("nothing.csv"))
         self.refused(1, "bad.csv: line 2, column 3: 'x' is no finite number", "simulate", "label", "--data",
                      self.path("bad.csv", "1,2,3\n1,2,x\n"))
@@ -98,6 +106,21 @@ class Federated(unittest.TestCase):
         text = self.federated("plan", first, "--k", "2").stdout
         self.assertIn("agreement with groups 1.000", text)
 
+    def test_names_that_are_no_utf8(self) -> None:
+        name = os.fsencode(self.folder.name) + b"/n\xff\x01.csv"
+        for text, words in ((clients(), (b"plan", name, b"--k", b"2")),
+                            (pathlib.Path(self.images).read_text(encoding="utf-8"),
+                             (b"simulate", b"label", *map(os.fsencode, SMALL), b"--methods", b"fedavg", b"--tau", b"0", b"--data", name,
+                              b"--timeline", os.fsencode(self.path("named.svg"))))):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(text)
+            ended = subprocess.run([ISTHMUS, "federated", *words, "--json"], capture_output=True, timeout=100)
+            self.assertEqual((ended.returncode, ended.stderr), (0, b""))
+            self.assertIn("n\ufffd\x01.csv", str(json.loads(ended.stdout)).replace("\\x01", "\x01"))
+        drawing = pathlib.Path(self.path("named.svg")).read_text(encoding="utf-8")
+        xml.etree.ElementTree.fromstring(drawing)
+        self.assertNotRegex(drawing, "[,-]nan")
+
     def test_plan_without_samples_goes_by_silhouette(self) -> None:
         rows = "".join(f"{client},{(1, 0, 0)[client % 3]},{(0, 1, 0)[client % 3]},{(0, 0, 1)[client % 3]}\n" for client in range(30))
         path = self.path("silent.csv", "client,a,b,c\n" + rows)
@@ -114,6 +137,12 @@ class Federated(unittest.TestCase):
                      self.path("sums.csv", "client,a,b\n7,0.5,0.4\n"))
         self.refused(1, "short.csv: representations of 1 numbers, where the first file has 4", "plan", good, "--k", "2", "--after",
                      self.path("short.csv", "client,a\n1,1\n"))
+        for name, first in (("other.csv", "client,samples,group,a,b,x,d"), ("order.csv", "client,samples,group,a,b,d,c")):
+            self.refused(1, f"{name}: column '{first[-3]}', where the first file has 'c'", "plan", good, "--k", "2", "--after",
+                         self.path(name, clients(first=first)))
+        self.refused(2, "--tau: nan: a number", "plan", good, "--tau", "nan")
+        self.refused(2, "--seed: -1: a whole number", "plan", good, "--seed", "-1")
+        self.refused(2, "--k 5 says how many", "plan", good, "--k", "5", "--k-max", "2")
         self.refused(1, "12 clients cannot make 13 clusters", "plan", good, "--k", "13")
         self.refused(2, "'colour' is no representation", "plan", good, "--rep", "colour")
         self.refused(2, "file is required", "plan")

@@ -166,11 +166,35 @@ TEST(Study, JsonHasMeansAndLists) {
   EXPECT_THAT(drawing, HasSubstr("fedavg"));
 }
 
+TEST(Study, DrawsAndWritesWhateverItsImagesAreCalled) {
+  StudyRules rules = short_study(Scenario::label, {Method::fedavg});
+  rules.method.tau = 0;
+  Study study = run_study(rules, make_digits(1)).value();
+  study.source = "a\xff<&\x01.csv";
+  const std::string drawing = timeline_svg(study);
+  EXPECT_THAT(drawing, HasSubstr("images: a?&lt;&amp;?.csv</text>"));
+  EXPECT_EQ(drawing.find("nan"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(study_json(study))["images"], "a\xef\xbf\xbd<&\x01.csv");
+}
+
 TEST(NumberTable, ReadsNamesCommentsAndNumbers) {
   const NumberTable table = parse_number_table("# c\n\na, b\n1,2.5\n\n-3e1,4\n").value();
   EXPECT_EQ(table.names, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(table.values, (std::vector<double>{1, 2.5, -30, 4}));
   EXPECT_EQ(table.line_of, (std::vector<size_t>{4, 6}));
+}
+
+TEST(NumberTable, ReadsWhatSpreadsheetsWrite) {
+  const ClientTable clients = parse_clients("\xef\xbb\xbf\"Client\" , \"shares, first\",\"b\"\r\n7,\"0.25\",0.75\r\n").value();
+  EXPECT_EQ(clients.ids, (std::vector<uint64_t>{7}));
+  EXPECT_EQ(clients.names, (std::vector<std::string>{"shares, first", "b"}));
+  EXPECT_EQ(clients.values, (std::vector<float>{0.25F, 0.75F}));
+  EXPECT_EQ(parse_clients("\xef\xbb\xbf"
+                          "1,2\n")
+                ->dims,
+            2U);
+  EXPECT_TRUE(parse_clients("1,2\n")->names.empty());
+  EXPECT_EQ(parse_number_table("\"a,b\n1,2\n")->names, (std::vector<std::string>{"\"a", "b"})) << "never closed";
 }
 
 std::string refusal_of(std::string_view text) { return parse_clients(text).status().text(); }
@@ -183,7 +207,9 @@ TEST(NumberTable, RefusalsNameThePlace) {
   EXPECT_EQ(refusal_of(""), "there are no rows of numbers");
   EXPECT_EQ(refusal_of("client,samples\n1,2\n"), "no column holds a representation");
   EXPECT_EQ(refusal_of("client,a\n1,2\n1,3\n"), "line 3: client 1 is in line 2 already");
-  EXPECT_EQ(refusal_of("client,a\n-1,2\n"), "line 2, column 1: -1 is no whole number from 0 to 9007199254740992");
+  EXPECT_EQ(refusal_of("client,a\n-1,2\n"), "line 2, column 1: -1 is no whole number from 0 to 9007199254740991");
+  EXPECT_THAT(refusal_of("client,a\n9007199254740993,2\n"), HasSubstr("is no whole number")) << "it reads as 2^53";
+  EXPECT_EQ(parse_clients("client,a\n9007199254740991,2\n")->ids[0], 9007199254740991U);
   EXPECT_EQ(refusal_of("samples,a\n0,2\n"), "line 2, column 1: a client without samples has no representation");
   EXPECT_EQ(refusal_of("1e300,2\n"), "line 1, column 1: beyond float32");
   EXPECT_EQ(refusal_of("client,client,a\n1,1,2\n"), "there are two columns 'client'");

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "cli/aggregate/vectors.h"
+#include "cli/json_text.h"
 #include "federated/contributor.h"
 #include "federated/group_sum.h"
 #include "federated/waiting.h"
@@ -182,7 +183,7 @@ class Load {
       json["received_bytes"] = one.result.received_bytes;
       json["result"] = fmt::format("{:016x}", one.hash);
     }
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", json_text(json));
   }
 
   const LoadWords& words_;

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/ending.h"
+#include "cli/json_text.h"
 #include "federated/aggregator.h"
 #include "federated/waiting.h"
 
@@ -120,7 +121,7 @@ class Voice {
 
  private:
   static void line(const Json& json) {
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", json_text(json));
     std::fflush(stdout);
   }
   [[nodiscard]] federated::RankSet everybody() const {

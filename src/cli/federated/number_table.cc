@@ -18,12 +18,26 @@ namespace {
 
 constexpr size_t kMaxShown = 40;  // letters of a cell in an error
 
-/// Cells with nothing dropped: "a,,b" has three.
+/// What is between double quotes, if the cell at the beginning of `line` is; `line` then begins behind them.
+std::optional<std::string_view> take_quoted(std::string_view& line) {
+  const size_t first = line.find_first_not_of(" \t");
+  if (first == std::string_view::npos || line[first] != '"') return std::nullopt;
+  const size_t last = line.find('"', first + 1);
+  if (last == std::string_view::npos) return std::nullopt;
+  const size_t next = line.find_first_not_of(" \t\r", last + 1);
+  if (next != std::string_view::npos && line[next] != ',') return std::nullopt;
+  const std::string_view cell = line.substr(first + 1, last - first - 1);
+  line.remove_prefix(last + 1);
+  return cell;
+}
+
+/// Cells with nothing dropped: "a,,b" has three. Quotes that are closed around a whole cell do not belong to it.
 std::vector<std::string_view> cells_of(std::string_view line) {
   std::vector<std::string_view> cells;
   for (;;) {
+    const auto quoted = take_quoted(line);
     const size_t comma = line.find(',');
-    cells.push_back(trim(line.substr(0, comma)));
+    cells.push_back(trim(quoted ? *quoted : line.substr(0, comma)));
     if (comma == std::string_view::npos) return cells;
     line.remove_prefix(comma + 1);
   }
@@ -87,7 +101,7 @@ Result<Columns> columns_of(const NumberTable& table) {
 }
 
 Status add_client(ClientTable& clients, const NumberTable& table, const Columns& columns, size_t row) {
-  constexpr uint64_t kMaxWhole = uint64_t{1} << 53;  // beyond, not every number has its own double
+  constexpr uint64_t kMaxWhole = (uint64_t{1} << 53) - 1;  // beyond, several numbers read as the same double
   uint64_t id = row, samples = 1, group = 0;
   if (columns.client) {
     ISTHMUS_ASSIGN(id, whole(table, row, *columns.client, kMaxWhole));
@@ -113,6 +127,8 @@ Status add_client(ClientTable& clients, const NumberTable& table, const Columns&
 }  // namespace
 
 Result<NumberTable> parse_number_table(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8; spreadsheets write it
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   NumberTable table;
   size_t number = 0;
   for (const std::string_view line : lines_of(text)) {
@@ -139,6 +155,8 @@ Result<ClientTable> parse_clients(std::string_view text) {
   clients.dims = static_cast<uint32_t>(columns.values.size());
   clients.line_of = table.line_of;
   clients.has_samples = columns.samples.has_value();
+  for (const size_t column : columns.values)
+    if (!table.names.empty()) clients.names.push_back(table.names[column]);
   std::unordered_map<uint64_t, size_t> lines;
   for (size_t row = 0; row < table.rows(); ++row) {
     ISTHMUS_TRY(add_client(clients, table, columns, row));

@@ -12,7 +12,7 @@
 namespace isthmus::cli {
 
 struct NumberTable {
-  std::vector<std::string> names;  ///< of columns; empty if the first line holds numbers
+  std::vector<std::string> names;  ///< of columns, without quotes; empty if the first line holds numbers
   size_t columns = 0;
   std::vector<double> values;   ///< rows, one after the other; all finite
   std::vector<size_t> line_of;  ///< by row
@@ -21,7 +21,8 @@ struct NumberTable {
   [[nodiscard]] double at(size_t row, size_t column) const { return values[row * columns + column]; }
 };
 
-/// Lines that are empty or begin with # do not count. invalid_argument: no rows, rows of different lengths, what is no finite number.
+/// Cells may stand in double quotes; lines that are empty or begin with # do not count, nor does a mark of UTF-8 at the beginning.
+/// invalid_argument: no rows, rows of different lengths, what is no finite number.
 Result<NumberTable> parse_number_table(std::string_view text);
 
 /// Clients with their representations.
@@ -31,6 +32,7 @@ struct ClientTable {
   bool has_samples = false;       ///< it does
   std::vector<uint32_t> groups;   ///< planted groups; empty if the file has none
   std::vector<size_t> line_of;
+  std::vector<std::string> names;  ///< of the representation's columns; empty if the file has none
   std::vector<float> values;
   uint32_t dims = 0;
 

@@ -2,12 +2,15 @@
 // `isthmus federated plan`: which clusters a file's clients make, and what a second file would change.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/checks.h"
 #include "cli/federated/commands.h"
 #include "cli/federated/number_table.h"
+#include "cli/json_text.h"
 #include "cli/planner/inputs.h"
 #include "federated/cohort_state.h"
 
@@ -24,8 +27,8 @@ constexpr std::string_view kHelp =
 constexpr std::string_view kFooter =
     "FILE has a line for each client, numbers separated by commas. If the first line holds names, columns named 'client' (a number),\n"
     "'samples' and 'group' are that; every other column is part of the representation. Without names all columns are, and clients are\n"
-    "numbered from 0. Empty lines and lines that begin with # do not count. Samples tell noise from groups: without them clusters are\n"
-    "counted by silhouette.\n"
+    "numbered from 0. Cells may stand in double quotes. Empty lines and lines that begin with # do not count. Samples tell noise from\n"
+    "groups: without them clusters are counted by silhouette. If both files hold names, these are the same in the same order.\n"
     "\n"
     "--rep says what the numbers are: label (shares, not negative, sum 1 within 1e-4; compared by l1), embedding, class-means (l2),\n"
     "gradient (of length 1 within 1e-3, l2).\n"
@@ -82,6 +85,15 @@ Result<Step> take(federated::CohortState& cohort, const std::string& path, const
   return step;
 }
 
+/// Representations are compared number by number, so that columns of other names, or in another order, would tell nonsense.
+Status same_columns(const ClientTable& first, const ClientTable& later) {
+  if (first.names.empty() || later.names.empty()) return {};
+  const auto [one, other] = std::mismatch(first.names.begin(), first.names.end(), later.names.begin(), later.names.end());
+  if (one == first.names.end() || other == later.names.end()) return {};  // another number of columns is refused where clients are taken
+  return invalid_argument(
+      fmt::format("column '{}', where the first file has '{}'; both need the same columns in the same order", *other, *one));
+}
+
 void print_step(const Step& step) {
   const federated::DriftReport& report = step.report;
   fmt::print("# {}: {} clients, epoch {}\n", step.file, report.clients, report.epoch);
@@ -136,7 +148,7 @@ void print_all(const federated::CohortState& cohort, const std::vector<Step>& st
     json["assignment"] = Json::array();
     for (size_t i = 0; i < ids.size(); ++i) json["assignment"].push_back({{"client", ids[i]}, {"cluster", clusters[i]}});
   }
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", json_text(json, 2));
 }
 
 Status plan(const Words& words) {
@@ -156,6 +168,7 @@ Status plan(const Words& words) {
   std::vector<Step> steps = {std::move(first)};
   if (!words.after.empty()) {
     ISTHMUS_ASSIGN(const ClientTable later, read_clients(words.after));
+    ISTHMUS_TRY(same_columns(clients, later).with_context(words.after));
     ISTHMUS_ASSIGN(Step second, take(cohort, words.after, later, 2));
     steps.push_back(std::move(second));
   }
@@ -165,6 +178,10 @@ Status plan(const Words& words) {
 
 /// What the words name, into the configuration.
 Status understand(Words& words) {
+  const uint32_t k = words.config.clusters.k_fixed;
+  if (k != 0 && words.config.clusters.k_max != 0) {
+    return invalid_argument(fmt::format("--k-max bounds how many clusters are found, where --k {} says how many there are", k));
+  }
   ISTHMUS_ASSIGN(words.config.rep.kind, federated::parse_rep_kind(words.rep));
   ISTHMUS_ASSIGN(words.config.clusters.rule, federated::parse_k_rule(words.k_rule.empty() ? "split" : words.k_rule));
   words.config.clusters.metric = federated::metric_of(words.config.rep.kind);
@@ -189,8 +206,8 @@ void add_federated_plan(CLI::App& federated, Outcome& outcome) {
                    "Clusters with fewer clients are dissolved into their neighbours, also against --k")
       ->check(CLI::Range(1U, 1'000'000U))
       ->capture_default_str();
-  command->add_option("--tau", config.trigger.tau, "Cluster anew above this rho (default: 1/3)")->check(CLI::Range(0.0, 100.0));
-  command->add_option("--seed", config.clusters.seed, "Of everything that is random")->capture_default_str();
+  command->add_option("--tau", config.trigger.tau, "Cluster anew above this rho (default: 1/3)")->check(finite_in(0, 100));
+  command->add_option("--seed", config.clusters.seed, "Of everything that is random")->transform(whole_up_to())->capture_default_str();
   command->add_flag("--assignment", words->assignment, "Also every client's cluster, after the last file");
   command->add_flag("--json", words->json, "As JSON");
   command->footer(std::string(kFooter));

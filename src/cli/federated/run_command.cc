@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "cli/checks.h"
 #include "cli/ending.h"
 #include "cli/federated/commands.h"
 #include "cli/federated/run/coordinator.h"
@@ -50,11 +51,11 @@ constexpr std::string_view kFooter =
     "any ports.\n"
     "\n"
     "Standard output has a line for each round, with --json an object; standard error has who came and who went. Of the coordinator:\n"
-    "what the update did, for each cluster survivors of members, accuracy (mean over members' clients, each of its model on its task),\n"
-    "bytes of all messages that members sent and received; as JSON also tau, theta, silhouette, sizes, het, and for each sum its weight\n"
-    "and a hash of the model. Moves count a client twice that moves to the nearest cluster before all are clustered anew. Why they are\n"
-    "(clustered, as JSON cause): first, centres moved, spread grew, small cohort, empty cohort. SIGINT or SIGTERM ends it; members end\n"
-    "with it. A member that loses the coordinator looks for it for --reach.\n"
+    "what the update did, for each cluster survivors of members, accuracy (mean over members' clients, each of its model on its task;\n"
+    "'-', as JSON null, if no member answered), bytes of all messages that members sent and received; as JSON also tau, theta,\n"
+    "silhouette, sizes, het, and for each sum its weight and a hash of the model. Moves count a client twice that moves to the nearest\n"
+    "cluster before all are clustered anew. Why they are (clustered, as JSON cause): first, centres moved, spread grew, small cohort,\n"
+    "empty cohort. SIGINT or SIGTERM ends it; members end with it. A member that loses the coordinator looks for it for --reach.\n"
     "\n"
     "Exit code: 0 after the last round; 1 if it ended before, or something could not be read or reached; 2 if the command line is wrong;\n"
     "128 + the signal.\n"
@@ -93,31 +94,44 @@ std::vector<CLI::Option*> add_scenario(CLI::App& command, Words& words) {
       command.add_option("--samples", episode.samples, "Images of each client")->check(CLI::Range(2U, 10000U))->capture_default_str(),
       command.add_option("--scenario", words.scenario, "How clients differ: label, rotation, concept, dirichlet")->capture_default_str(),
       command.add_option("--alpha", episode.alpha, "dirichlet: how even clients' shares are")
-          ->check(CLI::Range(0.001, 1000.0))
+          ->check(finite_in(0.001, 1000))
           ->capture_default_str(),
       command.add_option("--rounds", episode.rounds, "Rounds")->check(CLI::Range(1U, 10000U))->capture_default_str(),
       command.add_option("--drift-every", episode.drift_every, "Rounds from one drift to the next")
           ->check(CLI::Range(1U, 100000U))
           ->capture_default_str(),
       command.add_option("--drift-share", episode.drift_share, "Share of clients that change their group then")
-          ->check(CLI::Range(0.0, 1.0))
+          ->check(finite_in(0, 1))
           ->capture_default_str(),
       command.add_option(
           "--big-drift", words.big_drift,
           "Round of the big drift, a multiple of --drift-every; 0: none (default: the last before the middle, if there is one)"),
       command.add_option("--model", words.model, "softmax, mlp")->capture_default_str(),
-      command.add_option("--lr", rules.train.lr, "Learning rate")->check(CLI::Range(1e-6, 100.0))->capture_default_str(),
+      command.add_option("--lr", rules.train.lr, "Learning rate")->check(finite_in(1e-6, 100))->capture_default_str(),
       command.add_option("--batch", rules.train.batch, "Images of a step")->check(CLI::Range(1U, 10000U))->capture_default_str(),
       command.add_option("--epochs", rules.train.epochs, "Times that each image is used in a round")
           ->check(CLI::Range(1U, 1000U))
           ->capture_default_str(),
-      command.add_option("--seed", rules.seed, "Of data, drift, training, clustering")->capture_default_str(),
+      command.add_option("--seed", rules.seed, "Of data, drift, training, clustering")->transform(whole_up_to())->capture_default_str(),
       command.add_option("--k", rules.k, "Clusters (default: found by --k-rule; 0 too)")->check(CLI::Range(0U, 64U)),
       command.add_option("--k-rule", words.k_rule, "How clusters are counted: split, silhouette")->capture_default_str(),
       command.add_option("--k-max", rules.k_max, "At most so many are found")->check(CLI::Range(1U, 64U))->capture_default_str(),
-      command.add_option("--tau", rules.tau, "Re-cluster above this rho (default: 1/3)")->check(CLI::Range(0.0, 100.0)),
+      command.add_option("--tau", rules.tau, "Re-cluster above this rho (default: 1/3)")->check(finite_in(0, 100)),
       command.add_option("--warm-up", words.warm_up, "Rounds of one cluster to begin with (default: concept 3, else 0)")
           ->check(CLI::Range(0U, 1000U))};
+}
+
+/// Without masks these would promise a privacy that plain sums do not have.
+std::vector<CLI::Option*> add_masks(CLI::App& command, RunRules& rules) {
+  return {command.add_option("--clip", rules.clip, "Masked: root mean square that groups of elements of an update are scaled down to")
+              ->check(finite_in(1e-6, 1e6))
+              ->capture_default_str(),
+          command.add_option("--min-cohort", rules.min_cohort, "Masked: fewer members' updates are never added up")
+              ->check(CLI::Range(2U, federated::kMaxContributors))
+              ->capture_default_str(),
+          command.add_option("--neighbours", rules.neighbours, "Masked: members that each shares masks with, even; 0: all")
+              ->capture_default_str(),
+          command.add_flag("--plain-small", rules.plain_small, "Masked: clusters too small for it are summed without masks")};
 }
 
 std::vector<CLI::Option*> add_rounds(CLI::App& command, Words& words) {
@@ -128,21 +142,12 @@ std::vector<CLI::Option*> add_rounds(CLI::App& command, Words& words) {
           ->envname("ISTHMUS_RUN_SIZE"),
       command.add_option("--deadline", words.deadline, "TIME of a round")->capture_default_str(),
       command.add_option("--quorum", rules.quorum, "Share of a cluster's members that makes a mean")
-          ->check(CLI::Range(0.0, 1.0))
+          ->check(finite_in(0, 1))
           ->capture_default_str(),
       command.add_option("--wait", words.wait, "TIME to wait for members: all before the first round, then the quorum's share")
           ->capture_default_str(),
       command.add_option("--codec", rules.codec, "thc, with options such as thc:b=4,p=1/32 (docs/compression.md)")->capture_default_str(),
-      command.add_flag("--masked", rules.masked, "Sums that nobody can look into"),
-      command.add_option("--clip", rules.clip, "Masked: root mean square that groups of elements of an update are scaled down to")
-          ->check(CLI::Range(1e-6, 1e6))
-          ->capture_default_str(),
-      command.add_option("--min-cohort", rules.min_cohort, "Masked: fewer members' updates are never added up")
-          ->check(CLI::Range(2U, federated::kMaxContributors))
-          ->capture_default_str(),
-      command.add_option("--neighbours", rules.neighbours, "Masked: members that each shares masks with, even; 0: all")
-          ->capture_default_str(),
-      command.add_flag("--plain-small", rules.plain_small, "Masked: clusters too small for it are summed without masks")};
+      command.add_flag("--masked", rules.masked, "Sums that nobody can look into")};
 }
 
 std::vector<CLI::Option*> add_member(CLI::App& command, Words& words) {
@@ -175,8 +180,6 @@ Result<RunRules> rules_of(const Words& words) {
     return invalid_argument(fmt::format("--big-drift {} is no multiple of --drift-every {}", episode.big_drift, episode.drift_every));
   }
   rules.warm_up = words.warm_up.value_or(episode.scenario == Scenario::concept_swap ? 3 : 0);
-  const bool has_masked_only = rules.plain_small || rules.neighbours != 0;
-  if (!rules.masked && has_masked_only) return invalid_argument("--plain-small and --neighbours are for --masked");
   if (!rules.masked) return rules;
   ISTHMUS_TRY(federated::check(rules.masked_group(), rules.members).with_context("--masked"));
   return rules;
@@ -209,6 +212,8 @@ void add_federated_run(CLI::App& federated, Outcome& outcome) {
   words->rules.clip = 0.05F;
   add_common(*command, *words);
   auto of_listen = add_rounds(*command, *words);
+  const auto of_masks = add_masks(*command, words->rules);
+  of_listen.insert(of_listen.end(), of_masks.begin(), of_masks.end());
   for (CLI::Option* option : of_listen) option->group("With --listen");
   const auto of_scenario = add_scenario(*command, *words);
   for (CLI::Option* option : of_scenario) option->group("With --listen: clients and models");
@@ -216,9 +221,10 @@ void add_federated_run(CLI::App& federated, Outcome& outcome) {
   const auto of_connect = add_member(*command, *words);
   for (CLI::Option* option : of_connect) option->group("With --connect");
   command->footer(std::string(kFooter));
-  command->callback([command, words, of_listen, of_connect, &outcome] {
+  command->callback([command, words, of_listen, of_masks, of_connect, &outcome] {
     if (!words->listen.empty()) {
       refuse_options(of_connect, *command, "--connect");
+      if (!words->rules.masked) refuse_options(of_masks, *command, "--masked");
       if (words->rules.members == 0) throw CLI::RequiredError("--members");
       words->meeting.address = words->listen;
       outcome.exit_code = lead(*words);

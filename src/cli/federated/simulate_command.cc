@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "cli/checks.h"
 #include "cli/federated/commands.h"
 #include "cli/federated/study.h"
 #include "cli/federated/timeline.h"
@@ -100,8 +101,7 @@ Result<StudyRules> rules_of(const Words& words) {
   return rules;
 }
 
-Status simulate(const Words& words) {
-  ISTHMUS_ASSIGN(const StudyRules rules, rules_of(words));
+Status simulate(const StudyRules& rules, const Words& words) {
   ISTHMUS_ASSIGN(const Digits digits, find_digits(words.data));
   ISTHMUS_ASSIGN(const Study study, run_study(rules, digits));
   if (!words.timeline.empty()) ISTHMUS_TRY(write_output(words.timeline, timeline_svg(study)));
@@ -114,11 +114,11 @@ void add_options(CLI::App& command, Words& words) {
   MethodRules& method = words.rules.method;
   command.add_option("scenario", words.scenario, "label, rotation, concept, dirichlet")->required();
   command.add_option("--seeds", words.rules.seeds, "How many episodes")->check(CLI::Range(1U, 1000U))->capture_default_str();
-  command.add_option("--seed", words.rules.first_seed, "The first one's seed")->capture_default_str();
+  command.add_option("--seed", words.rules.first_seed, "The first one's seed")->transform(whole_up_to())->capture_default_str();
   command.add_option("--k", method.k, "Clusters (default: found by --k-rule; 0 too)")->check(CLI::Range(0U, 64U));
   command.add_option("--k-rule", words.k_rule, "How clusters are counted: split, silhouette")->capture_default_str();
   command.add_option("--k-max", method.k_max, "At most so many are found")->check(CLI::Range(1U, 64U))->capture_default_str();
-  command.add_option("--tau", method.tau, "Re-cluster above this rho (default: 1/3)")->check(CLI::Range(0.0, 100.0));
+  command.add_option("--tau", method.tau, "Re-cluster above this rho (default: 1/3)")->check(finite_in(0, 100));
   command.add_option("--methods", words.methods, "Some of the methods, separated by commas (default: all)");
   command.add_option("--clients", episode.clients, "Clients")->check(CLI::Range(8U, 4096U))->capture_default_str();
   command.add_option("--samples", episode.samples, "Images of each client")->check(CLI::Range(2U, 10000U))->capture_default_str();
@@ -126,10 +126,10 @@ void add_options(CLI::App& command, Words& words) {
       ->check(CLI::Range(20U, 10000U))
       ->capture_default_str();
   command.add_option("--alpha", episode.alpha, "dirichlet: how even clients' shares are")
-      ->check(CLI::Range(0.001, 1000.0))
+      ->check(finite_in(0.001, 1000))
       ->capture_default_str();
   command.add_option("--target", words.target, "Accuracy that rounds are counted to (default: 0.90, 0.85, 0.75, 0.85)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(finite_in(0, 1));
   command.add_option("--data", words.data, "FILE of images");
   command.add_option("--timeline", words.timeline, "Also draw the first seed into this FILE (SVG)");
   command.add_flag("--json", words.json, "As JSON: an object 'methods' with means over seeds, and 'per_seed' lists in each");
@@ -145,9 +145,10 @@ void add_federated_simulate(CLI::App& federated, Outcome& outcome) {
   command->callback([words, &outcome] {
     EpisodeRules& episode = words->rules.episode;
     episode.big_drift = episode.rounds / 2 / episode.drift_every * episode.drift_every;
-    if (const Status done = simulate(*words); !done.ok()) {
+    const Result<StudyRules> rules = rules_of(*words);
+    if (const Status done = rules.ok() ? simulate(*rules, *words) : rules.status(); !done.ok()) {
       fmt::print(stderr, "isthmus federated simulate: {}\n", done.text());
-      outcome.exit_code = done.code() == Code::invalid_argument && words->data.empty() ? 2 : 1;
+      outcome.exit_code = rules.ok() ? 1 : 2;
     }
   });
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_text.h"
 #include "federated/chunks.h"
 
 namespace isthmus::cli {
@@ -135,7 +136,7 @@ std::string study_json(const Study& study) {
                     {"tau", method.tau},
                     {"target", study.rules.target},
                     {"methods", methods}};
-  return all.dump(2);
+  return json_text(all, 2);
 }
 
 }  // namespace isthmus::cli

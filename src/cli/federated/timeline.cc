@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
+
+#include "base/xml.h"
 
 namespace isthmus::cli {
 namespace {
@@ -29,7 +32,7 @@ class Drawing {
   [[nodiscard]] double x(double round) const { return kLeft + (round - 1) / rounds_ * (kWidth - kLeft - kRight); }
 
   void words(double x, double y, std::string_view what, std::string_view more = "") {
-    text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, what);
+    text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, xml_text(what));
   }
   void line(double x1, double y1, double x2, double y2, std::string_view colour, std::string_view more = "") {
     text_ +=
@@ -38,12 +41,13 @@ class Drawing {
   void box(double x, double y, double width, double height, std::string_view colour) {
     text_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y, width, height, colour);
   }
-  /// A value for each round, between 0 and `most` of the panel from `top` down.
+  /// A value for each round, between 0 and `most` of the panel from `top` down; 0 where there is none (NaN).
   template <typename Value>
   void curve(double top, double height, double most, std::string_view colour, double width, const Value& value) {
     text_ += fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" points=\"", colour, width);
     for (uint32_t round = 1; round <= rounds_; ++round) {
-      text_ += fmt::format("{:.1f},{:.1f} ", x(round + 0.5), top + height * (1 - std::clamp(value(round - 1) / most, 0.0, 1.0)));
+      const double part = value(round - 1) / most;
+      text_ += fmt::format("{:.1f},{:.1f} ", x(round + 0.5), top + height * (1 - (std::isnan(part) ? 0 : std::clamp(part, 0.0, 1.0))));
     }
     text_ += "\"/>\n";
   }
@@ -95,6 +99,7 @@ void draw_accuracies(Drawing& drawing, const Study& study, double top) {
 void draw_rho(Drawing& drawing, const History& history, double tau, double top) {
   double most = 2 * tau;
   for (const RoundRecord& record : history) most = std::max(most, std::min(record.rho, 2.0));
+  if (!(most > 0)) most = 1;  // no threshold, and nothing has moved
   drawing.frame(top, kSmallPanel, most, "rho: the largest move of a centre since the last clustering, over the centres' mean distance");
   const double threshold = top + kSmallPanel * (1 - tau / most);
   drawing.line(drawing.x(1), threshold, drawing.x(static_cast<double>(history.size()) + 1), threshold, "#b0413e",
@@ -136,11 +141,9 @@ std::string timeline_svg(const Study& study) {
   draw_rho(drawing, history, study.rules.method.tau, second);
   draw_clusters(drawing, history, third);
   drawing.axis(bottom);
-  drawing.words(
-      kLeft, bottom + 44,
-      fmt::format("scenario {}, seed {}; lower panels: {}; grey lines: drift, dashed: the big one; images: {}", name_of(rules.scenario),
-                  study.rules.first_seed, name_of(study.rules.methods[shown]),
-                  study.source.find('&') == std::string::npos && study.source.find('<') == std::string::npos ? study.source : "a file"));
+  drawing.words(kLeft, bottom + 44,
+                fmt::format("scenario {}, seed {}; lower panels: {}; grey lines: drift, dashed: the big one; images: {}",
+                            name_of(rules.scenario), study.rules.first_seed, name_of(study.rules.methods[shown]), study.source));
   return std::move(drawing).finish();
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/text.h"
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "cli/planner/inputs.h"
 #include "topology/planner/tuner_csv.h"
@@ -62,7 +63,7 @@ void add_plan_make(CLI::App& plan, Outcome& outcome) {
   command->add_option("--max-bytes", words->most_bytes, "The largest size that is looked at; beyond, its choice stands")
       ->capture_default_str();
   command->add_option("--hysteresis", words->hysteresis_percent, "A choice is left for one that is quicker by more than so many percent")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(finite_in(0, 100))
       ->capture_default_str();
   command->footer(std::string(kFooter));
   command->callback([words, &outcome] {

@@ -16,6 +16,7 @@
 
 #include "base/settings.h"
 #include "base/text.h"
+#include "cli/json_text.h"
 #include "cli/run/child.h"
 #include "cli/run/cpus.h"
 #include "cli/run/exchange.h"
@@ -266,7 +267,7 @@ std::string NodeOrder::to_json() const {
                      {"capture", capture},
                      {"inherit_input", inherit_input},
                      {"bind", bind}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 Result<NodeOrder> NodeOrder::from_json(const std::string& text) {

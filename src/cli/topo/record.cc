@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "cli/json_text.h"
 
 namespace isthmus::cli {
 namespace {
@@ -22,9 +23,6 @@ using topology::Place;
 using topology::Rung;
 
 constexpr std::array kRungs = {Rung::setting, Rung::file, Rung::slurm, Rung::kubernetes, Rung::address};
-
-/// Names may hold bytes that are no UTF-8.
-std::string text_of(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
 
 Json json_of(const Claim& claim) {
   return {{"level", name_of(claim.level)}, {"name", claim.name}, {"rung", name_of(claim.rung)}, {"source", claim.source}};
@@ -92,7 +90,7 @@ std::string encode(const TopoRecord& record) {
   for (const Claim& claim : record.place.claims) json["claims"].push_back(json_of(claim));
   if (record.inside) json["inside"] = json_of(*record.inside);
   if (!record.ucx_address.empty()) json["ucx_address"] = std::vector<uint8_t>(record.ucx_address.begin(), record.ucx_address.end());
-  return text_of(json, -1);
+  return json_text(json);
 }
 
 Result<TopoRecord> decode_record(std::string_view text) {
@@ -203,15 +201,15 @@ std::string TopoReport::json() const {
     reached.push_back({{"from", all.front().hostname}, {"to", way.host}, {"lanes", way.lanes}});
     if (!way.trouble.empty()) reached.back()["error"] = way.trouble;
   }
-  return text_of({{"schema", "isthmus.topo/1"},
-                  {"job", is_job},
-                  {"ranks", ranks},
-                  {"divided_by", division ? Json(name_of(*division)) : Json(nullptr)},
-                  {"tree", json_of(topology::make_tree(all))},
-                  {"hosts", hosts},
-                  {"ucx", reached},
-                  {"warnings", warnings()}},
-                 2);
+  const Json report = {{"schema", "isthmus.topo/1"},
+                       {"job", is_job},
+                       {"ranks", ranks},
+                       {"divided_by", division ? Json(name_of(*division)) : Json(nullptr)},
+                       {"tree", json_of(topology::make_tree(all))},
+                       {"hosts", hosts},
+                       {"ucx", reached},
+                       {"warnings", warnings()}};
+  return json_text(report, 2);
 }
 
 }  // namespace isthmus::cli

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "cli/json_text.h"
 
 namespace isthmus::cli {
 namespace {
@@ -24,7 +25,7 @@ std::string_view name_of(SumKind sum) {
 std::string hex(uint64_t hash) { return fmt::format("{:016x}", hash); }
 
 void line(const Json& json) {
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json_text(json));
   std::fflush(stdout);
 }
 
@@ -83,10 +84,11 @@ void Chronicle::begin(const RunRules& rules, const std::vector<std::string>& add
 void Chronicle::round(const RunRecord& record) {
   const federated::DriftReport& drift = record.drift;
   if (!json_) {
-    fmt::print("{:>7} {:>6} {:>2} {:>8} {:>6} {:>6.3f} {:<13} {:<24} {:>8.4f} {:>8.1f} {:>8.1f} {:>8.3f}\n", drift.round, drift.epoch,
-               drift.k, drift.reported, drift.migrated + drift.joined, drift.rho,
-               drift.cause == federated::Cause::none ? "-" : federated::name_of(drift.cause), sums_text(record.clusters), record.accuracy,
-               static_cast<double>(record.sent_bytes) / kKiB, static_cast<double>(record.received_bytes) / kKiB, record.seconds);
+    fmt::print("{:>7} {:>6} {:>2} {:>8} {:>6} {:>6.3f} {:<13} {:<24} {:>8} {:>8.1f} {:>8.1f} {:>8.3f}\n", drift.round, drift.epoch, drift.k,
+               drift.reported, drift.migrated + drift.joined, drift.rho,
+               drift.cause == federated::Cause::none ? "-" : federated::name_of(drift.cause), sums_text(record.clusters),
+               record.answers == 0 ? "-" : fmt::format("{:.4f}", record.accuracy), static_cast<double>(record.sent_bytes) / kKiB,
+               static_cast<double>(record.received_bytes) / kKiB, record.seconds);
     for (const ClusterRecord& one : record.clusters) {
       std::string& said = said_[one.cluster];
       if (!one.failure.empty() && one.failure != said) fmt::print("# cluster {}: {}\n", one.cluster, one.failure);
@@ -120,7 +122,7 @@ void Chronicle::round(const RunRecord& record) {
         {"members", federated::ranks_of(record.members)},
         {"clusters", clusters},
         {"answers", record.answers},
-        {"accuracy", record.accuracy},
+        {"accuracy", record.answers == 0 ? Json(nullptr) : Json(record.accuracy)},
         {"sent_bytes", record.sent_bytes},
         {"received_bytes", record.received_bytes},
         {"stale", record.stale},

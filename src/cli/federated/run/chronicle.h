@@ -33,7 +33,7 @@ struct RunRecord {
   federated::RankSet members;  ///< who took part
   std::vector<ClusterRecord> clusters;
   uint32_t answers = 0;                         ///< members that told how it went
-  double accuracy = 0;                          ///< mean over their clients
+  double accuracy = 0;                          ///< mean over their clients; nothing where nobody answered
   uint64_t sent_bytes = 0, received_bytes = 0;  ///< of those members, all messages
   uint64_t stale = 0;                           ///< reports and contributions for another round, refused
   double seconds = 0;
