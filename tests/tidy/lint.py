@@ -5,8 +5,9 @@
     lint.py BUILD JOBS CACHE [FILE...]   BUILD holds clang's compile_commands.json
 
 Sources go through clang-tidy, which reports clang's own errors and warnings too; those of tests/ through clang alone, as their macros
-cost clang-tidy much time and yield little (name a test to have it checked). Named sources get the slow checks too. A header that a source includes first is compiled alone by
-that source already. A file is checked again when it, a project header that it includes, its flags, .clang-tidy or the compiler changes.
+cost clang-tidy much time and yield little (name a test to have it checked). Named sources get the slow checks too. A header that a source
+includes first is compiled alone by that source already. A file is checked again when it, a project header that it includes, its flags,
+.clang-tidy or the compiler changes.
 Prints the output of what failed, and fails then.
 """
 from __future__ import annotations
@@ -28,7 +29,9 @@ HEADER_CHECK = ["clang++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-
 C_HEADER_CHECK = ["clang", "-std=c99", "-pedantic", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DISTHMUS_WITHOUT_CUDA", "-x", "c", "-"]
 
 
-SLOW_CHECKS = "performance-unnecessary-value-param"  # for sources that are named
+# For sources that are named.
+SLOW_CHECKS = ",".join(("performance-unnecessary-value-param", "misc-unused-using-decls", "readability-container-size-empty",
+                        "bugprone-infinite-loop", "modernize-use-nullptr"))
 
 
 @dataclasses.dataclass(frozen=True)
